@@ -1,0 +1,1 @@
+"""The reference plugin of bext-workflow: the checkout saga over a real ledger."""
