@@ -21,9 +21,7 @@ END = "# pins: end"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--upgrade", action="store_true")
     mode.add_argument("--check", action="store_true")
@@ -64,13 +62,9 @@ PLAIN = ("--no-annotate", "--no-header", "--quiet")
 
 def pins(requirements: str) -> list[str]:
     """One `name==version` a line; a marker is kept only where one name has several versions."""
-    pairs = [
-        line.partition(" ;")[::2] for line in requirements.splitlines() if "==" in line.partition(";")[0]
-    ]
+    pairs = [line.partition(" ;")[::2] for line in requirements.splitlines() if "==" in line.partition(";")[0]]
     versions = Counter(pin.partition("==")[0] for pin, _ in pairs)
-    return sorted(
-        f"{pin} ;{marker}" if versions[pin.partition("==")[0]] > 1 else pin for pin, marker in pairs
-    )
+    return sorted(f"{pin} ;{marker}" if versions[pin.partition("==")[0]] > 1 else pin for pin, marker in pairs)
 
 
 def block(runtime: list[str], build: list[str]) -> str:

@@ -1,0 +1,55 @@
+"""bext-workflow: durable sagas. These are the names for plugin authors; each is loaded when it is first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bext_workflow.errors import WorkflowError
+    from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
+    from bext_workflow.model.outcome import NotDone, StepOutcome, Unknown
+    from bext_workflow.model.policy import OnExhausted, RetryPolicy
+    from bext_workflow.model.run import WorkflowRun
+    from bext_workflow.model.status import WorkflowStatus
+    from bext_workflow.plugin.markers import hookimpl
+
+__all__ = [
+    "NotDone",
+    "OnExhausted",
+    "RetryPolicy",
+    "StepDefinition",
+    "StepOutcome",
+    "Unknown",
+    "WorkflowDefinition",
+    "WorkflowError",
+    "WorkflowRun",
+    "WorkflowStatus",
+    "hookimpl",
+]
+
+_HOME = {
+    "NotDone": "model.outcome",
+    "OnExhausted": "model.policy",
+    "RetryPolicy": "model.policy",
+    "StepDefinition": "model.definition",
+    "StepOutcome": "model.outcome",
+    "Unknown": "model.outcome",
+    "WorkflowDefinition": "model.definition",
+    "WorkflowError": "errors",
+    "WorkflowRun": "model.run",
+    "WorkflowStatus": "model.status",
+    "hookimpl": "plugin.markers",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,318 @@
+"""The journal: every kind of event, and its text form.
+
+A run *is* its events, in order; the state is their fold. An event is a fact in the past tense and holds deltas only. Its
+row is (kind, data): `data` is the compact JSON of the struct's fields, defaults left out. `branch` names the line of
+progress, `visit` and `attempt` count from 1, instants (`_at`) are ms since the epoch on the store's clock.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeAlias
+
+import msgspec
+
+from bext_workflow.model.json import EMPTY, Document, Json, dumps
+from bext_workflow.model.status import Action, Call, IncidentKind
+
+
+class _Event(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Base of all events."""
+
+
+class RunCreated(_Event, frozen=True, kw_only=True):
+    """A start was accepted. `begun` says that the host that took it drives it at once (no PENDING)."""
+
+    run_id: str
+    workflow: str
+    version: int
+    digest: str
+    context: Document
+    tags: dict[str, str] = {}
+    key: str | None = None
+    by: str = ""
+    begun: bool = False
+
+
+class RunStarted(_Event, frozen=True, kw_only=True):
+    """A driver took up a run that was PENDING."""
+
+
+class AttemptStarted(_Event, frozen=True, kw_only=True):
+    """The intent, durable before the call: of steps that are not idempotent, of later attempts, of suspects."""
+
+    call: Call = Call.STEP
+    branch: int = 0
+    step: str = ""
+    visit: int = 0
+    attempt: int
+
+
+class AttemptFailed(_Event, frozen=True, kw_only=True):
+    """An attempt ended and another one follows at `retry_at`. `unknown`: it may have acted."""
+
+    call: Call = Call.STEP
+    branch: int = 0
+    step: str = ""
+    visit: int = 0
+    attempt: int
+    reason: str
+    retry_at: int
+    unknown: bool = False
+    traceback: str | None = None
+
+
+class AttemptLost(_Event, frozen=True, kw_only=True):
+    """An attempt that must not be repeated blindly ended unknown: it is in doubt. `crashed`: its host died."""
+
+    call: Call = Call.STEP
+    branch: int = 0
+    step: str
+    visit: int
+    attempt: int
+    reason: str
+    crashed: bool = False
+    evidence: Json = None
+    traceback: str | None = None
+
+
+class AttemptCleared(_Event, frozen=True, kw_only=True):
+    """It is known that the attempt in doubt did not act: the same attempt is made again."""
+
+    call: Call = Call.STEP
+    branch: int = 0
+    step: str
+    visit: int
+    attempt: int
+
+
+class StepCompleted(_Event, frozen=True, kw_only=True):
+    """The checkpoint: the visit is done, its updates are in the context, the branch stands at `next`."""
+
+    branch: int = 0
+    step: str
+    visit: int
+    attempt: int
+    updates: Document = EMPTY
+    next: str
+    undo_data: Json = None
+
+
+class StepFailed(_Event, frozen=True, kw_only=True):
+    """The visit failed for good. `unknown`: an attempt of it may have acted."""
+
+    branch: int = 0
+    step: str
+    visit: int
+    attempt: int
+    reason: str
+    compensate: bool
+    unknown: bool = False
+    traceback: str | None = None
+
+
+class StopRequested(_Event, frozen=True, kw_only=True):
+    """The run shall end early. `act` is the inbox number of the request."""
+
+    act: int
+    by: str
+    reason: str
+    compensate: bool = True
+    now: bool = False
+
+
+class BranchSettled(_Event, frozen=True, kw_only=True):
+    """Under a stop: the branch has ended without completing its visit."""
+
+    branch: int = 0
+    step: str
+    visit: int
+    reason: str = ""
+    unknown: bool = False
+
+
+class CompensationStarted(_Event, frozen=True, kw_only=True):
+    """The walk back begins, durable before the first undo. `own`: visits that did not complete but may have acted."""
+
+    reason: str
+    own: tuple[tuple[int, str, int], ...] = ()
+
+
+class StepCompensated(_Event, frozen=True, kw_only=True):
+    """One visit is off the list: undone by the plugin, by a person (`by`), or there was nothing to undo (`no_undo`)."""
+
+    branch: int = 0
+    step: str
+    visit: int
+    attempt: int = 0
+    no_undo: bool = False
+    by: str | None = None
+
+
+class UndoSkipped(_Event, frozen=True, kw_only=True):
+    """A person let a failing undo be: the visit is left in place and the walk goes on."""
+
+    branch: int = 0
+    step: str
+    visit: int
+    by: str
+
+
+class IncidentOpened(_Event, frozen=True, kw_only=True):
+    """Only a person can decide how the run goes on."""
+
+    id: str
+    kind: IncidentKind
+    actions: tuple[Action, ...]
+    call: Call = Call.STEP
+    branch: int = 0
+    step: str = ""
+    visit: int = 0
+    attempt: int = 0
+    reason: str
+    evidence: Json = None
+    traceback: str | None = None
+
+
+class IncidentResolved(_Event, frozen=True, kw_only=True):
+    """A person decided, or the run's own way made the question void."""
+
+    id: str
+    action: str
+    note: str
+    by: str
+    act: int = 0
+
+
+class EvidenceAttached(_Event, frozen=True, kw_only=True):
+    """What a late result says about the attempt in doubt."""
+
+    id: str
+    evidence: Json
+
+
+class RunReopened(_Event, frozen=True, kw_only=True):
+    """A person set a FAILED run going again. `step`: from there; `new_visit`: under a new key; `undo`: the walk back."""
+
+    act: int
+    by: str
+    reason: str
+    step: str | None = None
+    new_visit: bool = False
+    undo: bool = False
+
+
+class RunCompleted(_Event, frozen=True, kw_only=True):
+    """Every branch has ended. `notify`: `on_workflow_complete` is to be called."""
+
+    notify: bool = False
+
+
+class RunCompensated(_Event, frozen=True, kw_only=True):
+    """Every completed visit has been undone."""
+
+    notify: bool = False
+
+
+class RunFailed(_Event, frozen=True, kw_only=True):
+    """The run ended with something wrong; what it has done and not undone is left in place."""
+
+    reason: str
+    notify: bool = False
+
+
+class RunCancelled(_Event, frozen=True, kw_only=True):
+    """The run was stopped by a person and nothing was undone."""
+
+    notify: bool = False
+
+
+class CompletionNotified(_Event, frozen=True, kw_only=True):
+    """`on_workflow_complete` of the n-th ending returned."""
+
+    ending: int
+
+
+class Recovered(_Event, frozen=True, kw_only=True):
+    """A host took over a run whose last owner is gone."""
+
+    host: str
+    fence: int
+
+
+class ActIgnored(_Event, frozen=True, kw_only=True):
+    """An act in the inbox that no longer made a difference when the driver came to it."""
+
+    act: int
+    kind: str
+    reason: str
+
+
+Event: TypeAlias = (
+    RunCreated
+    | RunStarted
+    | AttemptStarted
+    | AttemptFailed
+    | AttemptLost
+    | AttemptCleared
+    | StepCompleted
+    | StepFailed
+    | StopRequested
+    | BranchSettled
+    | CompensationStarted
+    | StepCompensated
+    | UndoSkipped
+    | IncidentOpened
+    | IncidentResolved
+    | EvidenceAttached
+    | RunReopened
+    | RunCompleted
+    | RunCompensated
+    | RunFailed
+    | RunCancelled
+    | CompletionNotified
+    | Recovered
+    | ActIgnored
+)
+
+
+def _kind_of(form: type[_Event]) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", form.__name__).lower()
+
+
+KINDS: dict[type, str] = {form: _kind_of(form) for form in _Event.__subclasses__()}
+"""The journal's `kind` of each event class: `StepCompleted` is `step_completed`."""
+
+
+def _write_document(value: Any) -> Any:
+    if isinstance(value, Document):
+        return msgspec.Raw(value.text)
+    raise NotImplementedError(type(value))
+
+
+def _read_document(form: type, value: Any) -> Any:
+    if form is Document:
+        return Document(dumps(value), value)
+    raise NotImplementedError(form)
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_write_document)
+_decoders: dict[str, msgspec.json.Decoder[Any]] = {
+    kind: msgspec.json.Decoder(form, dec_hook=_read_document) for form, kind in KINDS.items()
+}
+
+
+def kind_of(event: Event) -> str:
+    """The journal's name for the event."""
+    return KINDS[type(event)]
+
+
+def encode(event: Event) -> bytes:
+    """The `data` of the event's row."""
+    return _encoder.encode(event)
+
+
+def decode(kind: str, data: bytes | str) -> Event:
+    """The event of a row. Raises `KeyError` for a kind that this version does not know."""
+    event: Event = _decoders[kind].decode(data)
+    return event

@@ -1,0 +1,62 @@
+"""The statuses of a run (spec, "Compensation"; semantics §4)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class WorkflowStatus(StrEnum):
+    """PENDING to COMPENSATING are live; COMPLETED, COMPENSATED, FAILED and CANCELLED are terminal."""
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    WAITING = "WAITING"
+    SUSPENDED = "SUSPENDED"
+    COMPENSATING = "COMPENSATING"
+    COMPLETED = "COMPLETED"
+    COMPENSATED = "COMPENSATED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+    @property
+    def terminal(self) -> bool:
+        return self in TERMINAL
+
+
+TERMINAL = frozenset(
+    {WorkflowStatus.COMPLETED, WorkflowStatus.COMPENSATED, WorkflowStatus.FAILED, WorkflowStatus.CANCELLED}
+)
+LIVE = frozenset(WorkflowStatus) - TERMINAL
+
+
+class IncidentKind(StrEnum):
+    """Why a person must decide (semantics §5)."""
+
+    IN_DOUBT = "in_doubt"
+    COMPENSATION_FAILED = "compensation_failed"
+    EXHAUSTED = "exhausted"
+    STUCK_AFTER_PIVOT = "stuck_after_pivot"
+    POISON = "poison"
+    COMPLETION_FAILED = "completion_failed"
+
+
+class Action(StrEnum):
+    """What a person may answer to an incident (semantics §5)."""
+
+    DONE = "done"
+    NOT_DONE = "not_done"
+    FAIL = "fail"
+    FAIL_UNDO = "fail_undo"
+    RETRY = "retry"
+    UNDONE = "undone"
+    SKIP = "skip"
+    CANCEL = "cancel"
+    CLOSE = "close"
+
+
+class Call(StrEnum):
+    """The three kinds of call that the host makes for a run."""
+
+    STEP = "step"
+    UNDO = "undo"
+    COMPLETE = "complete"

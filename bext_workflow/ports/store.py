@@ -1,0 +1,331 @@
+"""The store: where runs live. One journal of events a run, and an index over the runs (DESIGN "Journal and index").
+
+Rules for every implementation; `bext_workflow.testing.StoreContract` holds them:
+
+* `write` is the only way to change a run's journal. Its members succeed or fail one by one; all that succeed are durable
+  when it returns. It never raises for a member's sake. It raises `StoreUnavailable` when nothing could be judged: then the
+  caller repeats the very same batch, and a member that had been committed after all is answered `Committed` (an unclear
+  COMMIT is settled by reading the journal again).
+* An append is conditional on (fence, seq, inbox): the owner's fence, the number of events that its decision knew, and the
+  number of acts that it knew. A mismatch is a result, not an exception.
+* Journal rows, the run's row, incidents, taken inbox rows: one transaction. No reader sees a part of it.
+* `seq` and inbox numbers of a run count from 1 without gaps. Instants are ms since the epoch on `clock`'s wall.
+* Text is kept byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+from bext_workflow.model.json import Json
+from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
+
+
+class EventRow(msgspec.Struct, frozen=True):
+    """One event as it is kept. `data` is `model.event.encode`'s text."""
+
+    seq: int
+    at: int
+    kind: str
+    data: bytes
+
+
+class InboxRow(msgspec.Struct, frozen=True):
+    """One act from outside, the `n`-th of its run. `data` is JSON text."""
+
+    n: int
+    at: int
+    kind: str
+    by: str
+    data: bytes
+
+
+class RunRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The index entry of a run."""
+
+    rid: int
+    run_id: str
+    workflow: str
+    version: int
+    digest: str
+    status: WorkflowStatus
+    step: str | None
+    seq: int
+    inbox: int
+    owner: str | None
+    fence: int
+    wake_at: int | None
+    key: str | None
+    tags: dict[str, str]
+    failure: str | None
+    incidents: int
+    created_at: int
+    started_at: int | None
+    updated_at: int
+    ended_at: int | None
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A run with its events after some seq and the acts that its driver has not taken yet, read in one snapshot."""
+
+    run: RunRow
+    events: Sequence[EventRow]
+    inbox: Sequence[InboxRow]
+
+
+class Claimed(msgspec.Struct, frozen=True):
+    """A run that is the caller's now. `orphan`: its last owner is gone without giving it back."""
+
+    loaded: Loaded
+    orphan: bool
+
+
+class IncidentRow(msgspec.Struct, frozen=True, kw_only=True):
+    """An incident as it is listed. `resolution` is {action, note, by} once it is resolved."""
+
+    id: str
+    run_id: str
+    workflow: str
+    kind: IncidentKind
+    call: Call
+    step: str
+    visit: int
+    attempt: int
+    reason: str
+    actions: tuple[Action, ...]
+    evidence: Json = None
+    traceback: str | None = None
+    opened_at: int
+    resolved_at: int | None = None
+    resolution: Json = None
+
+
+class Index(msgspec.Struct, frozen=True, kw_only=True):
+    """What the run's row says after an append; derived from the state, never decided by the store.
+
+    `wake_at`: when the run has work next; None = only an act from outside moves it. `release`: the owner gives it back.
+    """
+
+    status: WorkflowStatus
+    step: str | None
+    wake_at: int | None
+    failure: str | None = None
+    started_at: int | None = None
+    ended_at: int | None = None
+    release: bool = False
+
+
+class Create(msgspec.Struct, frozen=True, kw_only=True):
+    """A new run. `owner` drives it at once (fence 1) or it waits to be claimed (None, fence 0).
+
+    `key` is unique per (`workflow`, `key`); `fingerprint` tells whether a second start with the key asks for the same.
+    """
+
+    run_id: str
+    workflow: str
+    version: int
+    digest: str
+    at: int
+    events: tuple[tuple[str, bytes], ...]
+    index: Index
+    owner: str | None = None
+    key: str | None = None
+    fingerprint: str = ""
+    tags: dict[str, str] = {}
+
+
+class Append(msgspec.Struct, frozen=True, kw_only=True):
+    """Events of one run. `seq`, `inbox`, `fence`: what the decision saw. `taken`: acts up to this number are done with.
+
+    `previous` is the index as the row holds it now, so that a store can leave indexed columns alone that do not change.
+    """
+
+    rid: int
+    fence: int
+    seq: int
+    inbox: int
+    at: int
+    events: tuple[tuple[str, bytes], ...]
+    index: Index
+    previous: Index | None = None
+    taken: int = 0
+    opened: tuple[IncidentRow, ...] = ()
+    resolved: tuple[tuple[str, Json], ...] = ()
+    evidence: tuple[tuple[str, Json], ...] = ()
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """Durable. `seq` is that of the last event."""
+
+    rid: int
+    seq: int
+
+
+class Existing(msgspec.Struct, frozen=True):
+    """The start key is taken; `run_id` is None once that run has been removed."""
+
+    run_id: str | None
+    fingerprint: str
+
+
+class LeaseLost(msgspec.Struct, frozen=True):
+    """Another host drives the run, or the run is gone: whatever was decided counts for nothing."""
+
+
+class Stale(msgspec.Struct, frozen=True):
+    """An act has arrived in the inbox: read it and decide anew."""
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """The store cannot take this member (too large, bad text, a constraint); the others are not affected."""
+
+    reason: str
+
+
+Member: TypeAlias = Create | Append
+Result: TypeAlias = Committed | Existing | LeaseLost | Stale | Refused
+
+
+class Act(msgspec.Struct, frozen=True, kw_only=True):
+    """An act of a person, as the inbox and the audit keep it. `data` is JSON text; `name` is the audit's verb."""
+
+    kind: str
+    name: str
+    by: str
+    data: bytes
+    reason: str = ""
+
+
+Judge: TypeAlias = Callable[[Loaded], Act]
+"""Pure and quick: looks at the run as it is in the transaction and returns the act, or raises `Conflict`."""
+
+
+class Posted(msgspec.Struct, frozen=True):
+    """The act is durable. `owner` is the host that will see it, None if the run waits to be claimed."""
+
+    n: int
+    owner: str | None
+
+
+class HostRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A host that is alive. `served` are the (workflow, version) pairs that it drives."""
+
+    host_id: str
+    pid: int
+    hostname: str
+    started_at: int
+    served: tuple[tuple[str, int], ...] = ()
+
+
+class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is given must hold. `since`/`until` bound `created_at` (ms, until exclusive); `incident` is a kind."""
+
+    workflow: str | None = None
+    version: int | None = None
+    statuses: tuple[WorkflowStatus, ...] = ()
+    tags: dict[str, str] = {}
+    since: int | None = None
+    until: int | None = None
+    incident: IncidentKind | None = None
+
+
+class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Who did what, to which run, why."""
+
+    id: int
+    at: int
+    by: str
+    name: str
+    run_id: str
+    reason: str
+    data: bytes
+
+
+class Store(Protocol):
+    """A store, opened once and closed once. All calls raise `StoreUnavailable` when it does not answer."""
+
+    async def open(self, *, migrate: bool) -> None:
+        """Connects. Raises `NotMigrated` when the schema is not this code's and `migrate` is false, or is newer."""
+
+    async def close(self) -> None:
+        """Finishes what was accepted and lets go; a second call does nothing."""
+
+    async def ping(self) -> None:
+        """Returns if a write could be taken now. Cheap."""
+
+    # Hosts
+
+    async def join(self, host: HostRow) -> None:
+        """Takes the right to drive. Raises `StoreBusy`, naming the holder, where only one host may."""
+
+    async def leave(self, host_id: str) -> None:
+        """Gives the right back, and all runs that `host_id` still owns."""
+
+    async def hosts(self) -> Sequence[HostRow]:
+        """The hosts that are alive."""
+
+    # Runs, for their driver
+
+    async def write(self, batch: Sequence[Member]) -> Sequence[Result]:
+        """Commits the members in one go; one result a member, in order. See the rules above."""
+
+    async def claim(
+        self, owner: str, served: Collection[tuple[str, int]], *, now: int, limit: int
+    ) -> Sequence[Claimed]:
+        """Makes up to `limit` runs `owner`'s: due (`wake_at` ≤ now) and nobody's, or left by an owner that is gone.
+
+        Only runs of `served`; longest due first. Each claim raises the fence.
+        """
+
+    async def next_wake(self, served: Collection[tuple[str, int]]) -> int | None:
+        """The earliest `wake_at` of the runs that are nobody's and of `served`."""
+
+    async def with_acts(self, owner: str) -> Sequence[int]:
+        """The rids of `owner`'s runs that have acts in their inbox."""
+
+    async def load(self, rid: int, *, after: int = 0) -> Loaded:
+        """The run with its events after seq `after` and its whole inbox. Raises `NotFound`."""
+
+    # Acts from outside
+
+    async def post(self, run_id: str, judge: Judge, *, at: int) -> Posted:
+        """Runs `judge` on the whole run and adds its act to the inbox, with the audit row, in one transaction.
+
+        A run that nobody owns becomes due. Raises `NotFound`, and whatever `judge` raises.
+        """
+
+    # Reading
+
+    async def find(self, prefix: str, *, limit: int = 2) -> Sequence[RunRow]:
+        """Runs whose id begins with `prefix`."""
+
+    async def runs(self, wanted: RunFilter, *, limit: int, before: str | None = None) -> Sequence[RunRow]:
+        """Newest first (by run id, a UUIDv7), older than the run id `before`."""
+
+    async def events(self, rid: int, *, after: int, limit: int) -> Sequence[EventRow]:
+        """A run's events after a seq, in order."""
+
+    async def incidents(
+        self, *, run_id: str | None = None, open_only: bool = True, limit: int, before: str | None = None
+    ) -> Sequence[IncidentRow]:
+        """Newest first (by id), older than the incident `before`."""
+
+    async def incident(self, prefix: str) -> Sequence[IncidentRow]:
+        """Incidents whose id begins with `prefix`, two at most."""
+
+    async def audit(self, *, limit: int, before: int | None = None) -> Sequence[AuditRow]:
+        """Newest first."""
+
+    # Definitions
+
+    async def save_definition(self, workflow: str, version: int, digest: str, body: bytes) -> None:
+        """Keeps a served definition; the body of a known (workflow, version, digest) is replaced (policy moved)."""
+
+    async def definition(self, workflow: str, version: int, digest: str) -> bytes | None:
+        """The body, or None."""
+
+    async def live_digests(self) -> Sequence[tuple[str, int, str, int]]:
+        """(workflow, version, digest, how many) over the runs that have not ended."""

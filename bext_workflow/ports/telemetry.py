@@ -1,0 +1,66 @@
+"""What the host reports: log events and metrics, by name. The table in `docs/reference.md` is held to these by a test."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+HOST_STARTED = "host_started"
+HOST_DRAINING = "host_draining"
+HOST_STOPPED = "host_stopped"
+RUN_CLAIMED = "run_claimed"
+RUN_RECOVERED = "run_recovered"
+RUN_ENDED = "run_ended"
+LEFT_IN_PLACE = "left_in_place"
+INCIDENT_OPENED = "incident_opened"
+LEASE_LOST = "lease_lost"
+DRIVER_CRASHED = "driver_crashed"
+STORE_UNAVAILABLE = "store_unavailable"
+STORE_BACK = "store_back"
+THREAD_LEAKED = "thread_leaked"
+LATE_RESULT = "late_result"
+PLUGIN_LEFT_OUT = "plugin_left_out"
+
+LOG_LEVELS = {
+    HOST_STARTED: "info",
+    HOST_DRAINING: "info",
+    HOST_STOPPED: "info",
+    RUN_CLAIMED: "debug",
+    RUN_RECOVERED: "warning",
+    RUN_ENDED: "debug",
+    LEFT_IN_PLACE: "error",
+    INCIDENT_OPENED: "error",
+    LEASE_LOST: "warning",
+    DRIVER_CRASHED: "error",
+    STORE_UNAVAILABLE: "error",
+    STORE_BACK: "info",
+    THREAD_LEAKED: "warning",
+    LATE_RESULT: "warning",
+    PLUGIN_LEFT_OUT: "warning",
+}
+"""Every log event with its level."""
+
+INCIDENTS_OPEN = "bext_incidents_open"
+RUNS_LEFT_IN_PLACE = "bext_runs_left_in_place_total"
+RESULTS_DISCARDED = "bext_results_discarded_total"
+THREADS_LEAKED = "bext_threads_leaked"
+
+METRICS = {
+    INCIDENTS_OPEN: ("gauge", ("kind",)),
+    RUNS_LEFT_IN_PLACE: ("counter", ()),
+    RESULTS_DISCARDED: ("counter", ()),
+    THREADS_LEAKED: ("gauge", ()),
+}
+"""Every metric with its form and labels."""
+
+
+class Telemetry(Protocol):
+    """Takes what the host reports. Calls are quick and never raise."""
+
+    def log(self, event: str, **fields: object) -> None:
+        """Writes a log event of `LOG_LEVELS` with its fields."""
+
+    def add(self, metric: str, amount: float = 1, **labels: str) -> None:
+        """Moves a metric of `METRICS`."""
+
+    def value(self, metric: str, **labels: str) -> float:
+        """What the metric stands at."""

@@ -1,0 +1,166 @@
+"""What faces are given. The service implements it over a store, `client` over HTTP: a face cannot tell which.
+
+All calls raise the errors of `bext_workflow.errors`; ids may be unambiguous prefixes (`NotFound`, `Conflict` if ambiguous).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from bext_workflow.model.json import Json, JsonObject
+from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
+from bext_workflow.model.view import EventView, IncidentView, Page, PluginView, RunView, WorkflowView
+
+DEFAULT_LIMIT = 50
+MAX_LIMIT = 500
+
+
+class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A start. `version` of None: the highest that is served. `key` makes the start safe to repeat (semantics §6)."""
+
+    workflow: str
+    version: int | None = None
+    context: JsonObject = {}
+    tags: dict[str, str] = {}
+    key: str | None = None
+
+
+class Started(msgspec.Struct, frozen=True, kw_only=True):
+    """The run of a start; `created` is false when an earlier start with the key made it. `driven`: a host is there for it."""
+
+    run: RunView
+    created: bool
+    driven: bool
+
+
+class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of runs, newest first. `since`/`until` are RFC 3339 instants that bound `created_at`."""
+
+    workflow: str | None = None
+    version: int | None = None
+    status: tuple[WorkflowStatus, ...] = ()
+    tags: dict[str, str] = {}
+    since: str | None = None
+    until: str | None = None
+    incident: IncidentKind | None = None
+    limit: int = DEFAULT_LIMIT
+    cursor: str | None = None
+
+
+class CancelRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """`compensate=False` leaves in place what was done; `now` interrupts the running attempt: its effect becomes unknown."""
+
+    reason: str = ""
+    compensate: bool = True
+    now: bool = False
+
+
+class RetryRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Sets a FAILED run going again: the failed step, or `step` as a new visit. `new_visit` gives it a new key."""
+
+    reason: str = ""
+    step: str | None = None
+    new_visit: bool = False
+
+
+class ResolveRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A person's answer to an incident; `note` is required. The last three belong to `done`."""
+
+    action: Action
+    note: str
+    context_updates: JsonObject = {}
+    next: str | None = None
+    undo_data: Json = None
+
+
+class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
+    """The act is durable. `driven`: a host is there that will carry it out."""
+
+    run_id: str
+    act: str
+    driven: bool
+
+
+class CancelPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cancel would do now: the steps that it would undo, in order, and what would be left in place."""
+
+    run_id: str
+    status: WorkflowStatus
+    undo: list[str]
+    left_in_place: list[str]
+    note: str
+
+
+class Runs(Protocol):
+    """Starting and reading runs."""
+
+    async def start(self, request: StartRequest) -> Started:
+        """Durable when it returns. Raises `NotFound` (workflow), `InvalidJson`, `StartKeyReused`, `Gone`."""
+
+    async def get(self, run_id: str) -> RunView:
+        """The whole run, as of one moment."""
+
+    async def list(self, query: RunQuery) -> Page[RunView]:
+        """Runs without steps and context."""
+
+    async def events(self, run_id: str, *, after: int = 0, limit: int = DEFAULT_LIMIT) -> Page[EventView]:
+        """The journal after a seq; the cursor is the last seq of the page."""
+
+    async def result(self, run_id: str, *, wait_ms: int = 0) -> RunView:
+        """Waits until the run has ended or is SUSPENDED or WAITING, at most `wait_ms`; returns the run as it is then."""
+
+
+class Operations(Protocol):
+    """Acts of a person. Each is durable, with its audit row, when it returns; a host carries it out."""
+
+    async def cancel(self, run_id: str, request: CancelRequest) -> Acknowledged:
+        """Raises `Conflict` where semantics §5 refuses."""
+
+    async def plan_cancel(self, run_id: str, request: CancelRequest) -> CancelPlan:
+        """What `cancel` would do; raises what it would raise."""
+
+    async def retry(self, run_id: str, request: RetryRequest) -> Acknowledged:
+        """Raises `Conflict` where semantics §5 refuses."""
+
+    async def incidents(
+        self,
+        *,
+        run_id: str | None = None,
+        open_only: bool = True,
+        limit: int = DEFAULT_LIMIT,
+        cursor: str | None = None,
+    ) -> Page[IncidentView]:
+        """Newest first."""
+
+    async def incident(self, incident_id: str) -> IncidentView:
+        """One incident."""
+
+    async def resolve(self, incident_id: str, request: ResolveRequest) -> Acknowledged:
+        """Raises `Conflict` that lists the allowed actions."""
+
+
+class Workflows(Protocol):
+    """What is served."""
+
+    async def workflows(self) -> Sequence[WorkflowView]:
+        """Every workflow and version."""
+
+    async def plugins(self) -> Sequence[PluginView]:
+        """Every plugin that the config names."""
+
+
+class Readiness(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the host takes work, and why not."""
+
+    ready: bool
+    reasons: list[str] = []
+
+
+class HostView(Protocol):
+    """The host as its own HTTP face sees it."""
+
+    def readiness(self) -> Readiness:
+        """From memory; never waits for the store."""

@@ -1,0 +1,96 @@
+"""What the composition root hands to the command line: how to reach a service, and the acts that need a whole process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from bext_workflow.model.json import JsonObject
+from bext_workflow.model.view import RunView
+from bext_workflow.service.protocols import Operations, Runs, Workflows
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a command acts: on a host by `url`, else straight on the store that `config` names (None: looked for)."""
+
+    config: Path | None = None
+    url: str | None = None
+    token: str | None = None
+    degraded: bool = False
+
+
+class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What `serve`'s options override; None leaves the config's word."""
+
+    listen: str | None = None
+    concurrency: int | None = None
+    drain_timeout_ms: int | None = None
+    migrate: bool = False
+    degraded: bool = False
+    ready_file: Path | None = None
+    log_format: str = "auto"
+    verbosity: int = 0
+
+
+class Severity(StrEnum):
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that `check` has to say. `code` is stable and documented; `where` names the thing."""
+
+    code: str
+    severity: Severity
+    where: str
+    message: str
+    mend: str
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """All that `check` found, and what it looked at."""
+
+    config: str
+    plugins: list[str]
+    workflows: list[str]
+    findings: list[Finding]
+
+
+class Reached(Protocol):
+    """A service that a command may call. `url` is None when it acts straight on the store."""
+
+    runs: Runs
+    operations: Operations
+    workflows: Workflows
+    url: str | None
+
+    async def drive(self, run_id: str, *, wait_ms: int | None) -> RunView:
+        """Waits until the run has ended, is SUSPENDED or WAITING, or `wait_ms` is over (None: no bound).
+
+        Straight on a store that no host drives, this process takes the driver's seat and drives that run meanwhile.
+        """
+
+
+class Wiring(Protocol):
+    """The composition root, as the command line sees it."""
+
+    def reach(self, target: Target) -> AbstractAsyncContextManager[Reached]:
+        """Opens a service for one command. Raises every `BextError` that stands in the way."""
+
+    async def check(self, target: Target, *, strict: bool) -> Report:
+        """All that can be known before serving. Config errors are findings too."""
+
+    def config(self, target: Target) -> JsonObject:
+        """The effective config, with defaults and without secrets."""
+
+    async def serve(self, target: Target, options: ServeOptions) -> None:
+        """Runs the host until it is told to stop, then drains. Returns after a clean drain."""
+
+    def scaffold(self, folder: Path) -> Sequence[Path]:
+        """`init`: writes a config, a plugin package and a test; returns the files. Never overwrites one."""
