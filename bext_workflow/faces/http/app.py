@@ -1,0 +1,84 @@
+"""The HTTP face, put together: guard, routes, problems."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from importlib.metadata import version
+
+from fastapi import APIRouter, Request, Response
+from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
+
+from bext_workflow.errors import BextError, NotFound
+from bext_workflow.faces.http.catalog import CatalogRoutes
+from bext_workflow.faces.http.guard import Guard
+from bext_workflow.faces.http.incidents import IncidentRoutes
+from bext_workflow.faces.http.longpoll import LongPolls
+from bext_workflow.faces.http.openapi import Described
+from bext_workflow.faces.http.probes import ProbeRoutes
+from bext_workflow.faces.http.problem import MethodRefused, Unexpected, problem_response
+from bext_workflow.faces.http.runs import RunRoutes
+from bext_workflow.service.protocols import HostView, Operations, Runs, Workflows
+
+PREFIX = "/api/v1"
+MAX_BODY_BYTES = 1024 * 1024
+
+
+class HttpApp:
+    """The face as an ASGI application. `close` ends the long polls, so that a server can stop."""
+
+    def __init__(self, guard: Guard, polls: LongPolls) -> None:
+        self._guard = guard
+        self._polls = polls
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._guard(scope, receive, send)
+
+    def close(self) -> None:
+        """Answers every request that waits, and lets none wait any more."""
+        self._polls.close()
+
+
+def create_http_app(
+    *,
+    runs: Runs,
+    operations: Operations,
+    workflows: Workflows,
+    host: HostView,
+    metrics: Callable[[], str],
+    allowed_hosts: Collection[str] = (),
+    max_body_bytes: int = MAX_BODY_BYTES,
+) -> HttpApp:
+    """The face over what it is given. `allowed_hosts`: what a Host header may name besides loopback, without a port."""
+    polls = LongPolls()
+    api = APIRouter(prefix=PREFIX)
+    api.include_router(RunRoutes(runs, operations, polls).router())
+    api.include_router(IncidentRoutes(operations).router())
+    api.include_router(CatalogRoutes(workflows).router())
+    app = Described(
+        title="bext-workflow",
+        version=version("bext-workflow"),
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    app.include_router(api)
+    app.include_router(ProbeRoutes(host, metrics).router())
+    for kind in (BextError, HTTPException, Exception):
+        app.add_exception_handler(kind, _on_error)
+    return HttpApp(Guard(app, allowed_hosts=allowed_hosts, max_body_bytes=max_body_bytes), polls)
+
+
+async def _on_error(request: Request, error: Exception) -> Response:
+    """Every way in which a request can fail. What is unexpected is logged by the guard."""
+    match error:
+        case BextError():
+            return problem_response(error)
+        case HTTPException(status_code=404):
+            return problem_response(NotFound(f"there is nothing at {request.url.path}", mend="see /openapi.json"))
+        case HTTPException(status_code=405, headers=headers):
+            refusal = MethodRefused(f"{request.url.path} does not know {request.method}", mend="see the header Allow")
+            return problem_response(refusal, headers)
+        case _:
+            return problem_response(Unexpected("the host met an unexpected error", mend="see the host's log"))

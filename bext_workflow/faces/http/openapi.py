@@ -1,0 +1,111 @@
+"""The description of the API, derived from the structs that it speaks in: nothing is declared twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from http import HTTPStatus
+
+import msgspec
+from fastapi import FastAPI, Response
+
+from bext_workflow.faces.http.problem import MEDIA_TYPE, Problem
+from bext_workflow.faces.http.shapes import StartBody
+from bext_workflow.model.json import Json, JsonObject
+from bext_workflow.model.view import EventView, IncidentView, Page, PluginView, RunView, WorkflowView
+from bext_workflow.service.protocols import (
+    Acknowledged,
+    CancelPlan,
+    CancelRequest,
+    Readiness,
+    ResolveRequest,
+    RetryRequest,
+)
+
+SHAPES: Sequence[Json] = (
+    Acknowledged,
+    CancelPlan,
+    CancelRequest,
+    IncidentView,
+    Page[EventView],
+    Page[IncidentView],
+    Page[PluginView],
+    Page[RunView],
+    Page[WorkflowView],
+    Problem,
+    Readiness,
+    ResolveRequest,
+    RetryRequest,
+    RunView,
+    StartBody,
+    WorkflowView,
+)
+"""Every body and answer."""
+
+_REF = "#/components/schemas/{name}"
+_REFERENCES, _COMPONENTS = msgspec.json.schema_components(SHAPES, ref_template=_REF)
+
+START_KEY: JsonObject = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "Makes the start safe to repeat: the same key and body answer the same run.",
+    "schema": {"type": "string", "minLength": 1},
+}
+
+
+class Described(FastAPI):
+    """FastAPI that knows the schemas which `documented` refers to."""
+
+    def openapi(self) -> JsonObject:
+        document = super().openapi()
+        document["components"] = {"schemas": _COMPONENTS}
+        return document
+
+
+def documented(
+    summary: str,
+    answer: Json,
+    *,
+    status: int = 200,
+    query: type[msgspec.Struct] | None = None,
+    body: type[msgspec.Struct] | None = None,
+    also: Sequence[tuple[int, Json]] = (),
+    problems: Sequence[int] = (),
+    headers: Sequence[JsonObject] = (),
+) -> JsonObject:
+    """The arguments of `add_api_route` that describe a route; `answer` and those in `also` are of `SHAPES`."""
+    responses: dict[int | str, JsonObject] = {"default": _content("any other problem", Problem, MEDIA_TYPE)}
+    for code in problems:
+        responses[code] = _content(HTTPStatus(code).phrase, Problem, MEDIA_TYPE)
+    for code, shape in ((status, answer), *also):
+        responses[code] = _content(HTTPStatus(code).phrase, shape)
+    extra: JsonObject = {"parameters": [*headers, *_parameters(query)]}
+    if body is not None:
+        extra["requestBody"] = {"content": {"application/json": {"schema": _reference(body)}}, "required": True}
+    return {
+        "summary": summary,
+        "status_code": status,
+        "response_class": Response,
+        "responses": responses,
+        "openapi_extra": extra,
+    }
+
+
+def _content(description: str, shape: Json, media_type: str = "application/json") -> JsonObject:
+    return {"description": description, "content": {media_type: {"schema": _reference(shape)}}}
+
+
+def _reference(shape: Json) -> JsonObject:
+    return _REFERENCES[SHAPES.index(shape)]
+
+
+def _parameters(query: type[msgspec.Struct] | None) -> list[JsonObject]:
+    """The query string of a shape, field by field."""
+    if query is None:
+        return []
+    _, components = msgspec.json.schema_components([query], ref_template=_REF)
+    schema = components[query.__name__]
+    required = schema.get("required", [])
+    return [
+        {"name": name, "in": "query", "required": name in required, "schema": field}
+        for name, field in schema["properties"].items()
+    ]

@@ -1,0 +1,149 @@
+"""`/runs`: starting and reading runs, and what a person may do to one."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from bext_workflow.faces.http.answer import answer
+from bext_workflow.faces.http.longpoll import LongPolls
+from bext_workflow.faces.http.openapi import START_KEY, documented
+from bext_workflow.faces.http.reading import read_body, read_query, start_key, tags_of, wait_ms
+from bext_workflow.faces.http.shapes import (
+    CancelParameters,
+    EventsParameters,
+    NoParameters,
+    ResultParameters,
+    RunsParameters,
+    StartBody,
+)
+from bext_workflow.model.view import EventView, Page, RunView
+from bext_workflow.service.protocols import (
+    Acknowledged,
+    CancelPlan,
+    CancelRequest,
+    Operations,
+    RetryRequest,
+    RunQuery,
+    Runs,
+    StartRequest,
+)
+
+REPLAYED = "Idempotency-Replayed"
+DRIVEN = "Bext-Driven"
+"""Whether a host is there that drives the run: what `Started.driven` says."""
+
+
+class RunRoutes:
+    """The handlers, over the two protocols that they turn into resources."""
+
+    def __init__(self, runs: Runs, operations: Operations, polls: LongPolls) -> None:
+        self._runs = runs
+        self._operations = operations
+        self._polls = polls
+
+    def router(self) -> APIRouter:
+        router = APIRouter(tags=["runs"])
+        add = router.add_api_route
+        add("/runs", self.start_run, methods=["POST"], **_START)
+        add("/runs", self.list_runs, methods=["GET"], **_LIST)
+        add("/runs/{run_id}", self.get_run, methods=["GET"], **_GET)
+        add("/runs/{run_id}/result", self.get_result, methods=["GET"], **_RESULT)
+        add("/runs/{run_id}/events", self.list_events, methods=["GET"], **_EVENTS)
+        add("/runs/{run_id}/cancel", self.cancel_run, methods=["POST"], **_CANCEL)
+        add("/runs/{run_id}/retry", self.retry_run, methods=["POST"], **_RETRY)
+        return router
+
+    async def start_run(self, request: Request) -> Response:
+        read_query(request, NoParameters)
+        body = await read_body(request, StartBody)
+        started = await self._runs.start(
+            StartRequest(
+                workflow=body.workflow,
+                version=body.version,
+                context=body.context,
+                tags=body.tags,
+                key=start_key(request),
+            )
+        )
+        headers = {
+            "Location": f"/api/v1/runs/{started.run.run_id}",
+            DRIVEN: "true" if started.driven else "false",
+        }
+        if started.created:
+            return answer(started.run, 201, headers=headers)
+        return answer(started.run, 200, headers={**headers, REPLAYED: "true"})
+
+    async def list_runs(self, request: Request) -> Response:
+        wanted = read_query(request, RunsParameters)
+        query = RunQuery(
+            workflow=wanted.workflow,
+            version=wanted.version,
+            status=wanted.status,
+            tags=tags_of(wanted.tag),
+            since=wanted.since,
+            until=wanted.until,
+            incident=wanted.incident,
+            limit=wanted.limit,
+            cursor=wanted.cursor,
+        )
+        return answer(await self._runs.list(query))
+
+    async def get_run(self, request: Request, run_id: str) -> Response:
+        read_query(request, NoParameters)
+        return answer(await self._runs.get(run_id))
+
+    async def get_result(self, request: Request, run_id: str) -> Response:
+        wait = wait_ms(read_query(request, ResultParameters).wait)
+        run = await self._polls.wait(
+            lambda: self._runs.result(run_id, wait_ms=wait),
+            otherwise=lambda: self._runs.get(run_id),
+        )
+        return answer(run)
+
+    async def list_events(self, request: Request, run_id: str) -> Response:
+        wanted = read_query(request, EventsParameters)
+        return answer(await self._runs.events(run_id, after=wanted.after, limit=wanted.limit))
+
+    async def cancel_run(self, request: Request, run_id: str) -> Response:
+        wanted = read_query(request, CancelParameters)
+        cancel = await read_body(request, CancelRequest)
+        if wanted.dry_run:
+            return answer(await self._operations.plan_cancel(run_id, cancel))
+        return answer(await self._operations.cancel(run_id, cancel), 202)
+
+    async def retry_run(self, request: Request, run_id: str) -> Response:
+        read_query(request, NoParameters)
+        retry = await read_body(request, RetryRequest)
+        return answer(await self._operations.retry(run_id, retry), 202)
+
+
+_START = documented(
+    "Start a run",
+    RunView,
+    status=201,
+    also=[(200, RunView)],
+    body=StartBody,
+    headers=[START_KEY],
+    problems=[404, 410, 413, 415, 422, 503],
+)
+_LIST = documented("List runs, newest first", Page[RunView], query=RunsParameters, problems=[400])
+_GET = documented("One run, whole", RunView, problems=[404, 409])
+_RESULT = documented(
+    "Wait until a run has ended, is SUSPENDED or WAITING; at the latest when `wait` is over, answer it as it is",
+    RunView,
+    query=ResultParameters,
+    problems=[400, 404, 409],
+)
+_EVENTS = documented("The journal of a run", Page[EventView], query=EventsParameters, problems=[400, 404, 409])
+_CANCEL = documented(
+    "Cancel a run, or say what that would do",
+    Acknowledged,
+    status=202,
+    also=[(200, CancelPlan)],
+    query=CancelParameters,
+    body=CancelRequest,
+    problems=[404, 409, 422],
+)
+_RETRY = documented(
+    "Set a FAILED run going again", Acknowledged, status=202, body=RetryRequest, problems=[404, 409, 422]
+)

@@ -1,0 +1,79 @@
+"""What callers send: bodies and query strings. What the service already has a request for is used as it is."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import msgspec
+
+from bext_workflow.model.json import INT_MAX, JsonObject
+from bext_workflow.model.status import IncidentKind, WorkflowStatus
+from bext_workflow.service.protocols import DEFAULT_LIMIT, MAX_LIMIT
+
+Version: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=INT_MAX)]
+Seq: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=INT_MAX)]
+Limit: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=MAX_LIMIT)]
+Tag: TypeAlias = Annotated[str, msgspec.Meta(description="`key=value`; a run must have all that are given")]
+Instant: TypeAlias = Annotated[str, msgspec.Meta(description="RFC 3339, bounds `created_at`")]
+Duration: TypeAlias = Annotated[str, msgspec.Meta(description="such as `500ms`, `30s`, `1m`; at most 60 s count")]
+
+
+class StartBody(msgspec.Struct, frozen=True, kw_only=True):
+    """A start. Its key stands in the header `Idempotency-Key`; `version` of null: the highest that is served."""
+
+    workflow: str
+    version: Version | None = None
+    context: JsonObject = {}
+    tags: dict[str, str] = {}
+
+
+class RunsParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs; `status` and `tag` may be repeated."""
+
+    workflow: str | None = None
+    version: Version | None = None
+    status: tuple[WorkflowStatus, ...] = ()
+    tag: tuple[Tag, ...] = ()
+    since: Instant | None = None
+    until: Instant | None = None
+    incident: IncidentKind | None = None
+    limit: Limit = DEFAULT_LIMIT
+    cursor: str | None = None
+
+
+class ResultParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """How long to wait for the end of the run."""
+
+    wait: Duration = "0ms"
+
+
+class EventsParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which part of a journal: what follows the seq `after` (or the last page's cursor)."""
+
+    after: Seq = 0
+    limit: Limit = DEFAULT_LIMIT
+
+
+class CancelParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """`dry_run`: say what a cancel would do, and do nothing."""
+
+    dry_run: bool = False
+
+
+class IncidentsParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which incidents; without `open_only=false` those that wait for an answer."""
+
+    run_id: str | None = None
+    open_only: bool = True
+    limit: Limit = DEFAULT_LIMIT
+    cursor: str | None = None
+
+
+class WorkflowParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which version; by default the highest."""
+
+    version: Version | None = None
+
+
+class NoParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """The resource takes none."""
