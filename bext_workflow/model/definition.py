@@ -26,8 +26,8 @@ def error_names(error: BaseException) -> frozenset[str]:
 class StepDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One named unit of work and how the host treats it.
 
-    `timeout_ms` bounds one attempt (0: no bound). `next` replaces the fall-through to the following step; `branches` are
-    the further names that an outcome may choose. `retry_on` of None takes the workflow's.
+    `timeout_ms` bounds one attempt (0: no bound). `next` replaces the fall-through to the following step; `branches`
+    are the further names that an outcome may choose. `retry_on` of None takes the workflow's.
     """
 
     name: str
@@ -58,7 +58,7 @@ class StepDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             raise DefinitionError(f"step {self.name!r}: max_visits is {self.max_visits}", mend="at least 1")
 
     def should_retry(self, error: BaseException, attempt: int) -> bool:
-        """Whether the host makes another attempt after `error` ended attempt number `attempt` (engine text, RetryPolicy)."""
+        """Whether another attempt follows when `error` ended number `attempt` (engine text, RetryPolicy)."""
         return self.idempotent and attempt < self.retries.max_attempts and self.is_transient(error_names(error))
 
     def is_transient(self, names: Collection[str]) -> bool:
@@ -103,7 +103,7 @@ class WorkflowDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_default
         return self.by_name[step].next or self._following[step]
 
     def targets(self, step: str) -> tuple[str, ...]:
-        """Every `next` that an outcome of `step` may choose (semantics §3): its declared ones and the following step."""
+        """Every `next` that an outcome of `step` may choose (semantics §3): declared ones and the following step."""
         declared = self.by_name[step]
         first = (declared.next,) if declared.next else ()
         return tuple(dict.fromkeys((*first, *declared.branches, self._following[step])))

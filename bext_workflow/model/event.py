@@ -1,7 +1,7 @@
 """The journal: every kind of event, and its text form.
 
-A run *is* its events, in order; the state is their fold. An event is a fact in the past tense and holds deltas only. Its
-row is (kind, data): `data` is the compact JSON of the struct's fields, defaults left out. `branch` names the line of
+A run *is* its events, in order; the state is their fold. An event is a fact in the past tense and holds deltas only.
+Its row is (kind, data): `data` is the compact JSON of the struct's fields, defaults left out. `branch` names the line of
 progress, `visit` and `attempt` count from 1, instants (`_at`) are ms since the epoch on the store's clock.
 """
 
@@ -99,7 +99,7 @@ class StepCompleted(_Event, frozen=True, kw_only=True):
 
 
 class StepFailed(_Event, frozen=True, kw_only=True):
-    """The visit failed for good. `unknown`: an attempt of it may have acted."""
+    """The visit failed for good. `own`: an attempt of it may have acted, and its own undo is to run first."""
 
     branch: int = 0
     step: str
@@ -107,7 +107,7 @@ class StepFailed(_Event, frozen=True, kw_only=True):
     attempt: int
     reason: str
     compensate: bool
-    unknown: bool = False
+    own: bool = False
     traceback: str | None = None
 
 
@@ -122,20 +122,20 @@ class StopRequested(_Event, frozen=True, kw_only=True):
 
 
 class BranchSettled(_Event, frozen=True, kw_only=True):
-    """Under a stop: the branch has ended without completing its visit."""
+    """Under a stop: the branch has ended without completing its visit. `own`: as in `StepFailed`."""
 
     branch: int = 0
     step: str
     visit: int
     reason: str = ""
-    unknown: bool = False
+    own: bool = False
+    traceback: str | None = None
 
 
 class CompensationStarted(_Event, frozen=True, kw_only=True):
-    """The walk back begins, durable before the first undo. `own`: visits that did not complete but may have acted."""
+    """The walk back begins; durable before the first undo."""
 
     reason: str
-    own: tuple[tuple[int, str, int], ...] = ()
 
 
 class StepCompensated(_Event, frozen=True, kw_only=True):
@@ -159,7 +159,7 @@ class UndoSkipped(_Event, frozen=True, kw_only=True):
 
 
 class IncidentOpened(_Event, frozen=True, kw_only=True):
-    """Only a person can decide how the run goes on."""
+    """Only a person can decide how the run goes on. `unknown`: the attempt that led here may have acted."""
 
     id: str
     kind: IncidentKind
@@ -172,6 +172,7 @@ class IncidentOpened(_Event, frozen=True, kw_only=True):
     reason: str
     evidence: Json = None
     traceback: str | None = None
+    unknown: bool = False
 
 
 class IncidentResolved(_Event, frozen=True, kw_only=True):
@@ -192,7 +193,7 @@ class EvidenceAttached(_Event, frozen=True, kw_only=True):
 
 
 class RunReopened(_Event, frozen=True, kw_only=True):
-    """A person set a FAILED run going again. `step`: from there; `new_visit`: under a new key; `undo`: the walk back."""
+    """A person set a FAILED run going again. `step`: from there; `new_visit`: with a new key; `undo`: the walk back."""
 
     act: int
     by: str
@@ -227,10 +228,18 @@ class RunCancelled(_Event, frozen=True, kw_only=True):
     notify: bool = False
 
 
-class CompletionNotified(_Event, frozen=True, kw_only=True):
-    """`on_workflow_complete` of the n-th ending returned."""
+class AttemptRenewed(_Event, frozen=True, kw_only=True):
+    """A person asked for another attempt: its number goes on, its budget is new."""
+
+    call: Call = Call.STEP
+    branch: int = 0
+
+
+class CompletionSettled(_Event, frozen=True, kw_only=True):
+    """`on_workflow_complete` of the n-th ending returned, or a person gave it up (`delivered` is false)."""
 
     ending: int
+    delivered: bool = True
 
 
 class Recovered(_Event, frozen=True, kw_only=True):
@@ -270,7 +279,8 @@ Event: TypeAlias = (
     | RunCompensated
     | RunFailed
     | RunCancelled
-    | CompletionNotified
+    | AttemptRenewed
+    | CompletionSettled
     | Recovered
     | ActIgnored
 )

@@ -1,7 +1,7 @@
 """JSON values: the one alias for them, the text form that the journal keeps, and what is refused at the door.
 
-Text is compact UTF-8 in insertion order, as orjson writes it. `detach` turns a plugin's value into a `Document`: the text
-and a private copy, equal and type-equal to what any store reads back (P46, P47).
+Text is compact UTF-8 in insertion order, as orjson writes it. `detach` turns a plugin's value into a `Document`: the
+text and a private copy, equal and type-equal to what any store reads back (P46, P47).
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def loads(text: bytes | str) -> Json:
 def detach(value: Mapping[str, Json], *, max_bytes: int, what: str = "value") -> Document:
     """Checks a value from outside and returns a copy of its own.
 
-    Raises `InvalidJson` with the JSON path for NaN, infinity, bytes, tuples, cycles, non-string keys, lone surrogates, NUL,
-    integers outside -2^63…2^63-1, depth over 200, and for more than `max_bytes` of text (semantics §2).
+    Raises `InvalidJson` with the JSON path for NaN, infinity, bytes, tuples, cycles, non-string keys, lone surrogates,
+    NUL, integers outside -2^63…2^63-1, depth over 200, and for more than `max_bytes` of text (semantics §2).
     """
     if not isinstance(value, dict):
         raise InvalidJson(f"{what} must be an object (a dict), not {_kind(value)}")

@@ -52,7 +52,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return cls(max_attempts=1, backoff_ms=0, backoff_multiplier=1.0, max_backoff_ms=0)
 
     def delay_ms_for_attempt(self, n: int) -> int:
-        """The wait in ms before attempt `n` (from 1): 0, then `backoff_ms * multiplier^(n-2)`, at most `max_backoff_ms`.
+        """The ms before attempt `n` (from 1): 0, then `backoff_ms * multiplier^(n-2)`, at most `max_backoff_ms`.
 
         Rounded down; monotone and without overflow for any `n`. Raises `ValueError` for n < 1.
         """
@@ -69,7 +69,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return int(min(self.max_backoff_ms, delay))
 
     def delay_ms(self, n: int, jitter: float) -> int:
-        """`delay_ms_for_attempt(n)`, shortened by this policy's share of a drawn `jitter` in [0, 1): in [d(1-jitter), d]."""
+        """`delay_ms_for_attempt(n)`, shortened by this policy's share of a draw in [0, 1): in [d(1-jitter), d]."""
         delay = self.delay_ms_for_attempt(n)
         return delay - int(delay * self.jitter * jitter)
 

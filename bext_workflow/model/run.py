@@ -36,9 +36,9 @@ def newest_first(completed: Completed | None) -> Iterator[Completed]:
 class WorkflowRun(msgspec.Struct, frozen=True, kw_only=True):
     """The run as one call of the plugin sees it.
 
-    `context` is a read-only mapping; what is nested in it is the plugin's own copy. `idempotency_key` is the same for every
-    attempt of this visit, on every host and after every crash: hand it to the services that you call. `attempt` and `visit`
-    count from 1. `undo_data` and `failure` are set while the run compensates. Instants are ms since the epoch, UTC.
+    `context` is a read-only mapping; what is nested in it is the plugin's own copy. `idempotency_key` is the same for
+    every attempt of this visit, on every host and after every crash: hand it to the services that you call. `attempt`
+    and `visit` count from 1. `undo_data` and `failure` are set while the run compensates. Instants are ms since the epoch, UTC.
     """
 
     run_id: str

@@ -26,7 +26,10 @@ def instant_or_none(at_ms: int | None) -> str | None:
 
 
 class StepView(msgspec.Struct, frozen=True, kw_only=True):
-    """One visit of a step. `status`: running, retrying, in_doubt, held, completed, failed, undoing, compensated, left_in_place."""
+    """One visit of a step.
+
+    `status`: running, retrying, in_doubt, held, completed, failed, undoing, compensated or left_in_place.
+    """
 
     step: str
     visit: int

@@ -1,0 +1,226 @@
+"""What a person may do to a run, and what follows (semantics §5).
+
+The same rules judge an act at the door, before it is accepted, and carry it out when the driver takes it.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn, assert_never
+
+from bext_workflow.core import backward, ending, forward
+from bext_workflow.core.draft import Draft
+from bext_workflow.core.input import Cancel, Continued, Reopen, Resolve
+from bext_workflow.core.state import Incident
+from bext_workflow.errors import Conflict
+from bext_workflow.model.event import (
+    ActIgnored,
+    AttemptRenewed,
+    CompletionSettled,
+    IncidentResolved,
+    RunReopened,
+    StopRequested,
+    UndoSkipped,
+)
+from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
+
+_VOID_UNDER_A_STOP = (IncidentKind.EXHAUSTED, IncidentKind.POISON)
+
+
+def cancel(draft: Draft, given: Cancel) -> None:
+    """Stops the run. Raises `Conflict` while it compensates, past a pivot, or when it has ended for good."""
+    state = draft.state
+    if state.undo is not None and not state.status.terminal:
+        raise Conflict(f"the run is {state.status} and is being undone", mend="an undo cannot be cancelled")
+    if state.pivoted:
+        raise Conflict(
+            f"the run is {state.status} and a pivot step has completed", mend="it can only go forward from there"
+        )
+    if state.status is WorkflowStatus.FAILED:
+        _undo_what_was_left(draft, given)
+    elif state.stop is not None:
+        _cancel_again(draft, given)
+    else:
+        _stop(draft, given)
+
+
+def reopen(draft: Draft, given: Reopen) -> None:
+    """Sets a FAILED run going again. Raises `Conflict` where there is no way forward."""
+    state = draft.state
+    for incident in state.incidents:
+        if incident.kind is IncidentKind.COMPENSATION_FAILED:
+            if given.step is not None or given.new_visit:
+                raise Conflict("the run failed while it was being undone", mend="retry it without step or new visit")
+            _resolved(draft, incident, Action.RETRY, note=given.reason, by=given.by, act=given.act)
+            draft.add(RunReopened(act=given.act, by=given.by, reason=given.reason, undo=True))
+            return
+    if state.undone or state.undo is not None or not state.branches:
+        raise Conflict(
+            f"the run is {state.status} and has been undone, in part or whole", mend="start a new run instead"
+        )
+    if given.step is not None and given.step not in state.plan.definition.by_name:
+        names = ", ".join(state.plan.definition.by_name)
+        raise Conflict(f"workflow {state.workflow!r} has no step {given.step!r}", mend=f"its steps: {names}")
+    draft.add(RunReopened(act=given.act, by=given.by, reason=given.reason, step=given.step, new_visit=given.new_visit))
+
+
+def resolve(draft: Draft, given: Resolve) -> None:
+    """Answers an incident. Raises `Conflict` if it is not open or does not take the answer."""
+    incident = draft.state.incident(given.incident)
+    if incident is None:
+        raise Conflict(f"incident {given.incident} is not open", mend="look at the run again")
+    if given.action not in incident.actions:
+        allowed = ", ".join(incident.actions)
+        raise Conflict(f"{given.action!r} does not answer an incident {incident.kind}", mend=f"use one of: {allowed}")
+    match incident.kind:
+        case IncidentKind.IN_DOUBT if incident.call is Call.UNDO:
+            _answer_undo_in_doubt(draft, incident, given)
+        case IncidentKind.IN_DOUBT | IncidentKind.EXHAUSTED | IncidentKind.STUCK_AFTER_PIVOT:
+            _answer_step(draft, incident, given)
+        case IncidentKind.COMPENSATION_FAILED:
+            _answer_compensation_failed(draft, incident, given)
+        case IncidentKind.POISON:
+            _answer_poison(draft, incident, given)
+        case IncidentKind.COMPLETION_FAILED:
+            _answer_completion_failed(draft, incident, given)
+        case _:
+            assert_never(incident.kind)
+
+
+def _stop(draft: Draft, given: Cancel) -> None:
+    draft.add(
+        StopRequested(
+            act=given.act,
+            by=given.by,
+            reason=f"cancelled by {given.by}" + (f": {given.reason}" if given.reason else ""),
+            compensate=given.compensate,
+            now=given.now,
+        )
+    )
+    for incident in draft.state.incidents:
+        if incident.kind in _VOID_UNDER_A_STOP:
+            draft.add(IncidentResolved(id=incident.id, action=Action.CANCEL, note="the run was cancelled", by=given.by))
+
+
+def _cancel_again(draft: Draft, given: Cancel) -> None:
+    stop = draft.state.stop
+    if stop is not None and stop.compensate is not given.compensate:
+        raise Conflict(f"the run is {draft.state.status} and is already being cancelled, {_manner(stop.compensate)}")
+    if stop is not None and given.now and not stop.now:
+        draft.add(StopRequested(act=given.act, by=given.by, reason=stop.reason, compensate=stop.compensate, now=True))
+    else:
+        draft.add(ActIgnored(act=given.act, kind="cancel", reason="it is already being cancelled"))
+
+
+def _undo_what_was_left(draft: Draft, given: Cancel) -> None:
+    """`Fail{compensate: false}` left things in place; a person may still have them undone (P18)."""
+    state = draft.state
+    if any(incident.kind is IncidentKind.COMPENSATION_FAILED for incident in state.incidents):
+        raise Conflict("the run is FAILED by an undo that failed", mend="resolve its incident instead")
+    if state.pending is None or not given.compensate:
+        raise Conflict("the run is FAILED and nothing of it is left to undo")
+    _stop(draft, given)
+    ending.compensate(draft, state.failure or given.reason)
+
+
+def _answer_step(draft: Draft, incident: Incident, given: Resolve) -> None:
+    branch = draft.state.branch(incident.branch)
+    match given.action:
+        case Action.DONE:
+            fault = forward.next_fault(draft, branch, given.next)
+            if fault is not None:
+                raise Conflict(fault)
+            _answered(draft, incident, given)
+            done = Continued(updates=given.updates, next=given.next, undo_data=given.undo_data)
+            forward.complete_visit(draft, branch, done)
+        case Action.NOT_DONE:
+            _answered(draft, incident, given)
+            forward.not_done(draft, branch, repeat=True)
+        case Action.FAIL | Action.FAIL_UNDO:
+            _answered(draft, incident, given)
+            own = _own_after_answer(draft, incident, given)
+            forward.fail_visit(draft, branch, incident.reason, own=own)
+        case Action.RETRY:
+            _answered(draft, incident, given)
+            draft.add(AttemptRenewed(branch=branch.id))
+        case Action.CLOSE:
+            _answered(draft, incident, given)
+            ending.fail(draft, incident.reason)
+        case _:
+            _impossible(given.action)
+
+
+def _own_after_answer(draft: Draft, incident: Incident, given: Resolve) -> bool | None:
+    """In doubt, the person says whether the step acted; for spent attempts the step's own rule holds."""
+    if incident.kind is IncidentKind.IN_DOUBT:
+        return given.action is Action.FAIL_UNDO
+    return None
+
+
+def _answer_undo_in_doubt(draft: Draft, incident: Incident, given: Resolve) -> None:
+    _answered(draft, incident, given)
+    entry, _ = backward.current(draft)
+    match given.action:
+        case Action.DONE:
+            backward.off_the_list(draft, entry, attempt=incident.attempt, by=given.by)
+        case Action.NOT_DONE:
+            backward.again(draft)
+        case Action.FAIL:
+            backward.compensation_failed(draft, incident.reason)
+        case _:
+            _impossible(given.action)
+
+
+def _answer_compensation_failed(draft: Draft, incident: Incident, given: Resolve) -> None:
+    _answered(draft, incident, given)
+    if given.action is Action.CLOSE:
+        return
+    draft.add(RunReopened(act=given.act, by=given.by, reason=given.note, undo=True))
+    entry, _ = backward.current(draft)
+    match given.action:
+        case Action.RETRY:
+            pass
+        case Action.UNDONE:
+            backward.off_the_list(draft, entry, attempt=incident.attempt, by=given.by)
+        case Action.SKIP:
+            draft.add(UndoSkipped(branch=entry.branch, step=entry.step, visit=entry.visit, by=given.by))
+            ending.walk_on(draft)
+        case _:
+            _impossible(given.action)
+
+
+def _answer_poison(draft: Draft, incident: Incident, given: Resolve) -> None:
+    _answered(draft, incident, given)
+    match given.action:
+        case Action.RETRY:
+            pass
+        case Action.CANCEL:
+            _stop(draft, Cancel(act=given.act, by=given.by, reason=given.note))
+        case Action.CLOSE:
+            ending.fail(draft, draft.state.failure or incident.reason)
+        case _:
+            _impossible(given.action)
+
+
+def _answer_completion_failed(draft: Draft, incident: Incident, given: Resolve) -> None:
+    _answered(draft, incident, given)
+    if given.action is Action.RETRY:
+        draft.add(AttemptRenewed(call=Call.COMPLETE))
+    else:
+        draft.add(CompletionSettled(ending=draft.state.notices[0].n, delivered=False))
+
+
+def _answered(draft: Draft, incident: Incident, given: Resolve) -> None:
+    _resolved(draft, incident, given.action, note=given.note, by=given.by, act=given.act)
+
+
+def _resolved(draft: Draft, incident: Incident, action: Action, *, note: str, by: str, act: int) -> None:
+    draft.add(IncidentResolved(id=incident.id, action=action, note=note, by=by, act=act))
+
+
+def _manner(compensate: bool) -> str:
+    return "with its undo" if compensate else "without its undo"
+
+
+def _impossible(action: Action) -> NoReturn:
+    """`resolve` has let through only the actions that the incident lists."""
+    raise ValueError(f"no rule for the answer {action}")

@@ -1,0 +1,130 @@
+"""`decide`: the events that follow an input. Total over (status × input): a pair that is not legal is a `Conflict`.
+
+The rules live beside this file: `forward` for steps, `backward` for undo and completion, `acts` for what people do,
+`crash` for what dies, `ending` for how runs end, `incidents` for what a person must decide.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import msgspec
+
+from bext_workflow.core import acts, backward, crash, forward
+from bext_workflow.core.draft import Draft
+from bext_workflow.core.input import (
+    Begun,
+    Cancel,
+    Finished,
+    Input,
+    Intended,
+    Late,
+    Notified,
+    Recovered,
+    Reopen,
+    Resolve,
+    Settled,
+    Undone,
+    Verified,
+)
+from bext_workflow.core.state import State
+from bext_workflow.errors import Conflict
+from bext_workflow.model.event import AttemptStarted, Event, RunStarted
+from bext_workflow.model.status import LIVE, Call, WorkflowStatus
+
+_ANY = frozenset(WorkflowStatus)
+_ACTIVE = LIVE - {WorkflowStatus.PENDING}
+
+LEGAL: dict[type, frozenset[WorkflowStatus]] = {
+    Begun: frozenset({WorkflowStatus.PENDING}),
+    Intended: _ANY - {WorkflowStatus.PENDING},
+    Finished: frozenset({WorkflowStatus.RUNNING}),
+    Verified: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.COMPENSATING}),
+    Settled: frozenset({WorkflowStatus.PENDING, WorkflowStatus.RUNNING}),
+    Undone: frozenset({WorkflowStatus.COMPENSATING}),
+    Notified: _ANY - {WorkflowStatus.PENDING},
+    Recovered: _ANY,
+    Late: _ANY,
+    Cancel: (LIVE | {WorkflowStatus.FAILED}) - {WorkflowStatus.COMPENSATING},
+    Reopen: frozenset({WorkflowStatus.FAILED}),
+    Resolve: _ANY - {WorkflowStatus.PENDING},
+}
+"""The statuses in which each input makes sense."""
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """What follows: events to make durable, and the state once they are. No events: nothing follows."""
+
+    events: list[Event]
+    state: State
+
+
+def decide(state: State, given: Input, *, now: int, jitter: float = 0.0) -> Decision:
+    """What follows `given` at `now` (ms), with `jitter` drawn from [0, 1). Raises `Conflict` for what cannot be."""
+    if state.status not in LEGAL[type(given)]:
+        raise Conflict(f"{_words(given)} is not possible while the run is {state.status}")
+    draft = Draft(state, now, jitter)
+    _apply(draft, given)
+    return Decision(draft.events, draft.state)
+
+
+def _apply(draft: Draft, given: Input) -> None:
+    match given:
+        case Finished():
+            forward.finish(draft, draft.state.branch(given.branch), given.end)
+        case Undone():
+            backward.undone(draft, given.end)
+        case Intended():
+            _intend(draft, given)
+        case Begun():
+            draft.add(RunStarted())
+        case Verified() if given.call is Call.UNDO:
+            backward.verified(draft, given.answer)
+        case Verified():
+            forward.verified(draft, draft.state.branch(given.branch), given.answer)
+        case Settled():
+            stop = draft.state.stop
+            forward.settle(draft, draft.state.branch(given.branch), reason=stop.reason if stop else "")
+        case Notified():
+            backward.notified(draft, given.n, given.error)
+        case Recovered():
+            crash.recovered(draft, given)
+        case Late():
+            crash.late(draft, given)
+        case Cancel():
+            acts.cancel(draft, given)
+        case Reopen():
+            acts.reopen(draft, given)
+        case Resolve():
+            acts.resolve(draft, given)
+        case _:
+            assert_never(given)
+
+
+def _intend(draft: Draft, given: Intended) -> None:
+    match given.call:
+        case Call.STEP:
+            branch = draft.state.branch(given.branch)
+            draft.add(AttemptStarted(branch=branch.id, step=branch.step, visit=branch.visit, attempt=branch.attempt))
+        case Call.UNDO:
+            entry, undo = backward.current(draft)
+            draft.add(
+                AttemptStarted(
+                    call=Call.UNDO, branch=entry.branch, step=entry.step, visit=entry.visit, attempt=undo.attempt
+                )
+            )
+        case Call.COMPLETE:
+            draft.add(AttemptStarted(call=Call.COMPLETE, attempt=draft.state.notices[0].attempt))
+
+
+def _words(given: Input) -> str:
+    """How a message names the input."""
+    match given:
+        case Cancel():
+            return "cancel"
+        case Reopen():
+            return "retry"
+        case Resolve():
+            return "resolving an incident"
+        case _:
+            return type(given).__name__

@@ -1,0 +1,56 @@
+"""How a run comes to its end, and how it walks back (semantics §5)."""
+
+from __future__ import annotations
+
+from bext_workflow.core.draft import Draft
+from bext_workflow.model.event import (
+    CompensationStarted,
+    RunCancelled,
+    RunCompensated,
+    RunCompleted,
+    RunFailed,
+    StepCompensated,
+)
+
+
+def complete(draft: Draft) -> None:
+    """Every branch has ended."""
+    draft.add(RunCompleted(notify=draft.state.plan.notifies))
+
+
+def fail(draft: Draft, reason: str) -> None:
+    """The run ends; what it has done stays in place."""
+    draft.add(RunFailed(reason=reason, notify=draft.state.plan.notifies))
+
+
+def compensate(draft: Draft, reason: str) -> None:
+    """Begins the walk back; ends it at once if there is nothing to undo."""
+    draft.add(CompensationStarted(reason=reason))
+    walk_on(draft)
+
+
+def walk_on(draft: Draft) -> None:
+    """After an entry is off the list: ends the run if it was the last one. A step without an undo counts as undone."""
+    notify = draft.state.plan.notifies
+    while not draft.state.plan.undoes and (entry := draft.state.pending) is not None:
+        draft.add(StepCompensated(branch=entry.branch, step=entry.step, visit=entry.visit, no_undo=True))
+    if draft.state.pending is not None:
+        return
+    if draft.state.skipped:
+        draft.add(RunFailed(reason=draft.state.failure or "an undo was skipped", notify=notify))
+    else:
+        draft.add(RunCompensated(notify=notify))
+
+
+def conclude_stop(draft: Draft) -> None:
+    """Under a stop: once every branch has settled, the walk back begins, or the run is CANCELLED."""
+    stop = draft.state.stop
+    if stop is None or draft.state.branches:
+        return
+    nothing_done = draft.state.pending is None and not draft.state.own
+    if draft.state.pivoted:
+        fail(draft, f"{stop.reason}: it came too late, a pivot step had completed")
+    elif stop.compensate and not nothing_done:
+        compensate(draft, stop.reason)
+    else:
+        draft.add(RunCancelled(notify=draft.state.plan.notifies))

@@ -1,0 +1,101 @@
+"""Opening incidents: what a person must decide, and the answers that each kind takes (the table of semantics §5)."""
+
+from __future__ import annotations
+
+from bext_workflow.core.draft import Draft
+from bext_workflow.core.state import Branch, Undo
+from bext_workflow.model.event import IncidentOpened
+from bext_workflow.model.run import Completed
+from bext_workflow.model.status import Action, Call, IncidentKind
+
+_IN_DOUBT = (Action.DONE, Action.NOT_DONE, Action.FAIL, Action.FAIL_UNDO)
+_IN_DOUBT_UNDO = (Action.DONE, Action.NOT_DONE, Action.FAIL)
+_COMPENSATION_FAILED = (Action.RETRY, Action.UNDONE, Action.SKIP, Action.CLOSE)
+_EXHAUSTED = (Action.RETRY, Action.DONE, Action.FAIL, Action.CLOSE)
+_STUCK = (Action.RETRY, Action.DONE, Action.CLOSE)
+_POISON = (Action.RETRY, Action.CANCEL)
+_POISON_NO_WAY_BACK = (Action.RETRY, Action.CLOSE)
+_COMPLETION_FAILED = (Action.RETRY, Action.CLOSE)
+
+
+def open_for_branch(
+    draft: Draft,
+    branch: Branch,
+    kind: IncidentKind,
+    *,
+    reason: str = "",
+    traceback: str | None = None,
+    unknown: bool = False,
+) -> None:
+    """`in_doubt`, `exhausted` or `stuck_after_pivot`. In doubt, reason and evidence are those of the lost attempt."""
+    lost = branch.lost
+    actions = {IncidentKind.IN_DOUBT: _IN_DOUBT, IncidentKind.EXHAUSTED: _EXHAUSTED}.get(kind, _STUCK)
+    draft.add(
+        IncidentOpened(
+            id=draft.incident_id(),
+            kind=kind,
+            actions=actions,
+            branch=branch.id,
+            step=branch.step,
+            visit=branch.visit,
+            attempt=branch.attempt,
+            reason=reason or (lost.reason if lost else ""),
+            evidence=lost.evidence if lost else None,
+            traceback=traceback or (lost.traceback if lost else None),
+            unknown=unknown,
+        )
+    )
+
+
+def open_for_undo(
+    draft: Draft, entry: Completed, undo: Undo, kind: IncidentKind, *, reason: str = "", traceback: str | None = None
+) -> None:
+    """`in_doubt` of an undo, or `compensation_failed`."""
+    lost = undo.lost
+    draft.add(
+        IncidentOpened(
+            id=draft.incident_id(),
+            kind=kind,
+            actions=_IN_DOUBT_UNDO if kind is IncidentKind.IN_DOUBT else _COMPENSATION_FAILED,
+            call=Call.UNDO,
+            branch=entry.branch,
+            step=entry.step,
+            visit=entry.visit,
+            attempt=undo.attempt,
+            reason=reason or (lost.reason if lost else ""),
+            evidence=lost.evidence if lost else None,
+            traceback=traceback or (lost.traceback if lost else None),
+        )
+    )
+
+
+def open_poison(draft: Draft) -> None:
+    """The run has taken its hosts down too often."""
+    state = draft.state
+    at = state.pending if state.undo is not None else next(iter(state.branches), None)
+    way_back = state.undo is None and not state.pivoted
+    draft.add(
+        IncidentOpened(
+            id=draft.incident_id(),
+            kind=IncidentKind.POISON,
+            actions=_POISON if way_back else _POISON_NO_WAY_BACK,
+            call=Call.STEP if state.undo is None else Call.UNDO,
+            step=at.step if at else "",
+            visit=at.visit if at else 0,
+            reason=f"{state.recoveries} hosts in a row died while they drove this run",
+        )
+    )
+
+
+def open_completion_failed(draft: Draft, reason: str) -> None:
+    """`on_workflow_complete` cannot be brought to return."""
+    draft.add(
+        IncidentOpened(
+            id=draft.incident_id(),
+            kind=IncidentKind.COMPLETION_FAILED,
+            actions=_COMPLETION_FAILED,
+            call=Call.COMPLETE,
+            attempt=draft.state.notices[0].attempt,
+            reason=reason,
+        )
+    )

@@ -1,0 +1,158 @@
+"""What can happen to a run: the inputs of `decide`."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from bext_workflow.model.json import EMPTY, Document, Json
+from bext_workflow.model.outcome import NotDone, Unknown
+from bext_workflow.model.status import Action, Call
+
+
+class Continued(msgspec.Struct, frozen=True, kw_only=True):
+    """The attempt did its work. `next` of None takes the definition's."""
+
+    updates: Document = EMPTY
+    next: str | None = None
+    undo_data: Json = None
+
+
+class Retried(msgspec.Struct, frozen=True, kw_only=True):
+    """The attempt has not acted; `after_ms` of None takes the policy's wait."""
+
+    reason: str
+    after_ms: int | None = None
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True):
+    """The attempt has not acted and no other will."""
+
+    reason: str
+    compensate: bool
+    traceback: str | None = None
+
+
+class Lost(msgspec.Struct, frozen=True, kw_only=True):
+    """The attempt ended without a valid word: it may have acted. `errors`: names of the exception's classes.
+
+    `transient`: worth another attempt by its nature (an attempt time-out), whatever `errors` say. `evidence`: what it
+    returned or raised, for a person to read.
+    """
+
+    reason: str
+    errors: frozenset[str] = frozenset()
+    transient: bool = False
+    evidence: Json = None
+    traceback: str | None = None
+
+
+End: TypeAlias = Continued | Retried | Failed | Lost
+"""How an attempt of `run_step` ended."""
+
+Answer: TypeAlias = Continued | Retried | Failed | NotDone | Unknown
+"""What `verify_step` said of an attempt in doubt."""
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """A driver takes up the run."""
+
+
+class Intended(msgspec.Struct, frozen=True, kw_only=True):
+    """A call is about to be made whose intent must be durable first. `branch` counts for steps."""
+
+    call: Call
+    branch: int = 0
+
+
+class Finished(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt of a branch's step ended."""
+
+    branch: int
+    end: End
+
+
+class Verified(msgspec.Struct, frozen=True, kw_only=True):
+    """`verify_step` answered for the attempt in doubt of a branch (or of the undo)."""
+
+    call: Call
+    branch: int = 0
+    answer: Answer
+
+
+class Settled(msgspec.Struct, frozen=True, kw_only=True):
+    """Under a stop: nothing of this branch is running."""
+
+    branch: int
+
+
+class Undone(msgspec.Struct, frozen=True):
+    """An undo returned (`end` of None) or did not: `Retried`, `Failed` or `Lost`."""
+
+    end: Retried | Failed | Lost | None = None
+
+
+class Notified(msgspec.Struct, frozen=True, kw_only=True):
+    """`on_workflow_complete` of ending `n` returned (`error` of None) or raised."""
+
+    n: int
+    error: str | None = None
+
+
+class Recovered(msgspec.Struct, frozen=True, kw_only=True):
+    """A host took over the run of an owner that is gone."""
+
+    host: str
+    fence: int
+
+
+class Late(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt that was given up ended after all."""
+
+    call: Call
+    step: str
+    visit: int
+    attempt: int
+    evidence: Json
+
+
+class Cancel(msgspec.Struct, frozen=True, kw_only=True):
+    """A person stops the run. `act` is the inbox number."""
+
+    act: int
+    by: str
+    reason: str
+    compensate: bool = True
+    now: bool = False
+
+
+class Reopen(msgspec.Struct, frozen=True, kw_only=True):
+    """A person sets a FAILED run going again (`runs retry`)."""
+
+    act: int
+    by: str
+    reason: str
+    step: str | None = None
+    new_visit: bool = False
+
+
+class Resolve(msgspec.Struct, frozen=True, kw_only=True):
+    """A person answers an incident."""
+
+    act: int
+    by: str
+    incident: str
+    action: Action
+    note: str
+    updates: Document = EMPTY
+    next: str | None = None
+    undo_data: Json = None
+
+
+ActInput: TypeAlias = Cancel | Reopen | Resolve
+"""What comes through the inbox."""
+
+Input: TypeAlias = (
+    Begun | Intended | Finished | Verified | Settled | Undone | Notified | Recovered | Late | Cancel | Reopen | Resolve
+)

@@ -1,0 +1,186 @@
+"""What a run's driver is to do now. Derived from the state, never stored beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import msgspec
+
+from bext_workflow.core.state import Branch, Ending, Phase, State, ending_key, undo_key, visit_key
+from bext_workflow.model.run import newest_first
+from bext_workflow.model.status import Call, IncidentKind, WorkflowStatus
+
+
+class Begin(msgspec.Struct, frozen=True):
+    """Take up a run that is PENDING."""
+
+
+class Execute(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Call `run_step`. `intend`: make the attempt durable first."""
+
+    branch: int
+    step: str
+    visit: int
+    attempt: int
+    key: str
+    intend: bool
+
+
+class Compensate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Call `compensate_step` for the newest entry that is pending."""
+
+    step: str
+    visit: int
+    attempt: int
+    key: str
+    intend: bool
+
+
+class Verify(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask `verify_step` what became of the attempt in doubt."""
+
+    call: Call
+    branch: int
+    step: str
+    visit: int
+    attempt: int
+    key: str
+
+
+class Notify(msgspec.Struct, frozen=True, kw_only=True):
+    """Call `on_workflow_complete` for the n-th ending."""
+
+    n: int
+    status: WorkflowStatus
+    attempt: int
+    key: str
+    intend: bool
+
+
+class Settle(msgspec.Struct, frozen=True, kw_only=True):
+    """Under a stop: let the branch end, if nothing of it is running."""
+
+    branch: int
+
+
+Action: TypeAlias = Begin | Execute | Compensate | Verify | Notify | Settle
+
+
+def work(state: State, now: int) -> tuple[Action, ...]:
+    """What may be done at `now` (ms). Empty: nothing until `wake_at`, or until an act from outside."""
+    return tuple(_work(state, now))
+
+
+def wake_at(state: State) -> int | None:
+    """When the run has work next (ms; may be past), None if only an act from outside moves it."""
+    return min(_due_times(state), default=None)
+
+
+def left_in_place(state: State) -> tuple[str, ...]:
+    """The steps whose effects an ended run has not undone, oldest first (semantics §3, §5)."""
+    if state.status not in (WorkflowStatus.FAILED, WorkflowStatus.CANCELLED):
+        return ()
+    pending = tuple(entry.step for entry in newest_first(state.pending))[::-1]
+    return (*pending, *state.skipped)
+
+
+def _work(state: State, now: int) -> Iterator[Action]:
+    if _poisoned(state):
+        return
+    for notice in state.notices[:1]:
+        if notice.phase is Phase.READY and notice.ready_at <= now:
+            yield _notify(state, notice)
+    if state.status.terminal:
+        return
+    if state.undo is not None:
+        yield from _undo_work(state, now)
+        return
+    if state.status is WorkflowStatus.PENDING and state.stop is None:
+        yield Begin()
+        return
+    for branch in state.branches:
+        yield from _branch_work(state, branch, now)
+
+
+def _branch_work(state: State, branch: Branch, now: int) -> Iterator[Action]:
+    key = visit_key(state.run_id, branch.step, branch.visit)
+    match branch.phase:
+        case Phase.READY | Phase.HELD if state.stop is not None:
+            if not _in_question(state, branch):
+                yield Settle(branch=branch.id)
+        case Phase.READY if branch.ready_at <= now:
+            idempotent = state.plan.step(branch.step).idempotent
+            yield Execute(
+                branch=branch.id,
+                step=branch.step,
+                visit=branch.visit,
+                attempt=branch.attempt,
+                key=key,
+                intend=not idempotent or branch.recorded or state.suspect,
+            )
+        case Phase.IN_DOUBT if not _in_question(state, branch):
+            yield Verify(
+                call=Call.STEP, branch=branch.id, step=branch.step, visit=branch.visit, attempt=branch.attempt, key=key
+            )
+        case _:
+            return
+
+
+def _undo_work(state: State, now: int) -> Iterator[Action]:
+    undo, entry = state.undo, state.pending
+    if undo is None or entry is None:
+        return
+    key = undo_key(state.run_id, entry.step, entry.visit)
+    match undo.phase:
+        case Phase.READY if undo.ready_at <= now:
+            repeatable = state.plan.step(entry.step).undo_idempotent
+            yield Compensate(
+                step=entry.step,
+                visit=entry.visit,
+                attempt=undo.attempt,
+                key=key,
+                intend=not repeatable or undo.recorded or state.suspect,
+            )
+        case Phase.IN_DOUBT if not any(incident.call is Call.UNDO for incident in state.incidents):
+            yield Verify(
+                call=Call.UNDO, branch=entry.branch, step=entry.step, visit=entry.visit, attempt=undo.attempt, key=key
+            )
+        case _:
+            return
+
+
+def _notify(state: State, notice: Ending) -> Notify:
+    return Notify(
+        n=notice.n,
+        status=notice.status,
+        attempt=notice.attempt,
+        key=ending_key(state.run_id, notice.n),
+        intend=state.suspect,
+    )
+
+
+def _due_times(state: State) -> Iterator[int]:
+    if _poisoned(state):
+        return
+    for notice in state.notices[:1]:
+        if notice.phase is not Phase.HELD:
+            yield notice.ready_at
+    if state.status.terminal:
+        return
+    if state.undo is not None:
+        if not any(incident.call is Call.UNDO for incident in state.incidents):
+            yield state.undo.ready_at
+        return
+    for branch in state.branches:
+        if not _in_question(state, branch):
+            yield branch.ready_at if state.stop is None else 0
+
+
+def _in_question(state: State, branch: Branch) -> bool:
+    """Whether an incident stands between the branch and its next call."""
+    return any(incident.call is Call.STEP and incident.branch == branch.id for incident in state.incidents)
+
+
+def _poisoned(state: State) -> bool:
+    return any(incident.kind is IncidentKind.POISON for incident in state.incidents)
