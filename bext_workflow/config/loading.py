@@ -1,0 +1,176 @@
+"""From the file to a `Config`: read, check, resolve secrets and paths, turn the plugins into plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from pydantic import ValidationError
+
+from bext_workflow.config.problems import ConfigProblems, key_path, raise_any, translated
+from bext_workflow.config.reading import choose_config, read_toml, wrong_nesting
+from bext_workflow.config.secrets import masked, resolve
+from bext_workflow.config.settings import Host, Plugin, Settings, Step, Table, Workflow
+from bext_workflow.config.values import Address, parse_listen
+from bext_workflow.errors import ConfigError, InvalidJson
+from bext_workflow.model.json import JsonObject, verify
+from bext_workflow.plugin.overlay import StepEntry, WorkflowEntry
+from bext_workflow.plugin.registry import PluginSpec
+
+K = TypeVar("K", bound=Hashable)
+
+_SQLITE = "sqlite:"
+_MEMORY = "sqlite::memory:"
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """A config that holds together. `settings` is the file as it stands, `plugins` what `load_plugins` takes."""
+
+    file: Path
+    settings: Settings
+    plugins: tuple[PluginSpec, ...]
+
+    @property
+    def host(self) -> Host:
+        return self.settings.host
+
+    @property
+    def folder(self) -> Path:
+        """What relative paths are relative to."""
+        return self.file.parent
+
+    @cached_property
+    def store(self) -> str:
+        """The store's URL; the path of an SQLite file is absolute."""
+        url = self.host.store
+        if not url.startswith(_SQLITE) or url == _MEMORY:
+            return url
+        return f"{_SQLITE}{self.folder / url.removeprefix(_SQLITE)}"
+
+    @property
+    def data_dir(self) -> Path:
+        """The folder of the store's file, else of the config: where plugins keep files of their own."""
+        if self.store == _MEMORY or not self.store.startswith(_SQLITE):
+            return self.folder
+        return Path(self.store.removeprefix(_SQLITE)).parent
+
+    @property
+    def address(self) -> Address:
+        return parse_listen(self.host.listen)
+
+
+def load_config(path: Path | None = None) -> Config:
+    """The config in `path`, else in the file that BEXT_CONFIG names, else in the nearest bext.config.toml.
+
+    Raises `ConfigError`; if several things are wrong it is a `ConfigProblems`, which holds them all.
+    """
+    file = choose_config(path)
+    tables = read_toml(file)
+    if isinstance(tables.get("plugins"), dict):
+        raise wrong_nesting(file)
+    try:
+        checked = Settings.model_validate(tables)
+    except ValidationError as error:
+        raise ConfigProblems(translated(error, file)) from None
+    raise_any(_duplicates(checked, str(file)))
+    problems: list[ConfigError] = []
+    plugins: list[PluginSpec] = []
+    for index, plugin in enumerate(checked.plugins):
+        try:
+            plugins.append(_spec(plugin, file, index))
+        except ConfigError as error:
+            problems.append(error)
+    raise_any(problems)
+    return Config(file=file, settings=checked, plugins=tuple(plugins))
+
+
+def effective(config: Config) -> JsonObject:
+    """What `config show` shows: defaults filled in, secrets as `***`. Workflows hold only the keys that they state."""
+    return {
+        "file": str(config.file),
+        "host": {**config.host.model_dump(mode="json"), "store": config.store},
+        "plugins": [
+            {
+                **plugin.model_dump(mode="json", exclude={"config", "workflows"}),
+                "config": masked(plugin.config or {}),
+                "workflows": [one.model_dump(mode="json", exclude_unset=True) for one in plugin.workflows],
+            }
+            for plugin in config.settings.plugins
+        ],
+    }
+
+
+def _duplicates(checked: Settings, file: str) -> Iterator[ConfigError]:
+    plugins: dict[str, str] = {}
+    workflows: dict[tuple[str, int], str] = {}
+    for i, plugin in enumerate(checked.plugins):
+        yield from _twice(plugins, plugin.name, f"plugin {plugin.name!r}", key_path(("plugins", i)), file)
+        for j, workflow in enumerate(plugin.workflows):
+            path = key_path(("plugins", i, "workflows", j))
+            what = f"workflow {workflow.id!r} version {workflow.version}"
+            yield from _twice(workflows, (workflow.id, workflow.version), what, path, file)
+            steps: dict[str, str] = {}
+            for k, step in enumerate(workflow.steps):
+                yield from _twice(steps, step.name, f"step {step.name!r}", f"{path}.steps[{k}]", file)
+
+
+def _twice(seen: dict[K, str], key: K, what: str, path: str, file: str) -> Iterator[ConfigError]:
+    first = seen.setdefault(key, path)
+    if first != path:
+        yield ConfigError(
+            f"{what} stands already at {first}", file=file, path=path, mend="rename or drop one of the two"
+        )
+
+
+def _spec(plugin: Plugin, file: Path, index: int) -> PluginSpec:
+    path = key_path(("plugins", index))
+    return PluginSpec(
+        name=plugin.name,
+        source=plugin.source,
+        config=None if plugin.config is None else _plugin_config(plugin.config, file, f"{path}.config"),
+        workflows=tuple(
+            _workflow_entry(workflow, file, f"{path}.workflows[{place}]")
+            for place, workflow in enumerate(plugin.workflows)
+        ),
+    )
+
+
+def _plugin_config(config: JsonObject, file: Path, path: str) -> JsonObject:
+    try:
+        verify(config)
+    except InvalidJson as error:
+        raise ConfigError(
+            error.reason, file=str(file), path=path + error.path.removeprefix("$"), mend="use plain values"
+        ) from None
+    return resolve(config, file.parent, file=str(file), path=path)
+
+
+def _workflow_entry(workflow: Workflow, file: Path, path: str) -> WorkflowEntry:
+    return WorkflowEntry(
+        id=workflow.id,
+        version=workflow.version,
+        stated=_stated(workflow, but={"id", "version", "steps"}),
+        steps=tuple(_step_entry(step) for step in workflow.steps),
+        file=str(file),
+        path=path,
+    )
+
+
+def _step_entry(step: Step) -> StepEntry:
+    tables = {"retries", "compensation_retries"} & step.model_fields_set
+    return StepEntry(
+        name=step.name,
+        stated=_stated(step, but={"name", "retries", "compensation_retries"}),
+        retries=_stated(step.retries) if "retries" in tables else {},
+        compensation_retries=_stated(step.compensation_retries) if "compensation_retries" in tables else {},
+    )
+
+
+def _stated(table: Table, *, but: Collection[str] = ()) -> JsonObject:
+    """The keys that the file states, in the order of the fields."""
+    return {
+        key: getattr(table, key) for key in type(table).model_fields if key in table.model_fields_set and key not in but
+    }

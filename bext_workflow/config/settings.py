@@ -1,0 +1,179 @@
+"""The shape of `bext.config.toml`, as pydantic checks it. A field's description is its documentation and its mend.
+
+Every table is frozen and strict: no key that is not here, no value of another type, no NaN.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from bext_workflow.config.values import (
+    check_error_name,
+    check_listen,
+    check_name,
+    check_source,
+    check_step_name,
+    check_store,
+    one_step_only,
+    supported_isolation,
+)
+from bext_workflow.model.json import Json
+from bext_workflow.model.policy import OnExhausted
+
+MAX_MS = 10**12
+"""About 31 years: any wait or bound in ms stays far inside 64 bits when it is added to a time."""
+
+Milliseconds: TypeAlias = Annotated[int, Field(ge=0, le=MAX_MS)]
+Count: TypeAlias = Annotated[int, Field(ge=1, le=10**9)]
+Name: TypeAlias = Annotated[str, AfterValidator(check_name)]
+ErrorNames: TypeAlias = Annotated[tuple[Annotated[str, AfterValidator(check_error_name)], ...], Field(strict=False)]
+
+
+class Table(BaseModel):
+    """A table of the config. `later` names the keys that are not yet supported, each with what to do instead."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+    later: ClassVar[dict[str, str]] = {}
+
+
+class Retries(Table):
+    """How an attempt is retried; absent keys have the plugin's value in an overlay, else the default policy's."""
+
+    later = {"max_elapsed_ms": "bound the tries with max_attempts and max_backoff_ms"}
+
+    max_attempts: Count = Field(default=3, description="all tries, the first one too")
+    backoff_ms: Milliseconds = Field(default=1000, description="wait before the second attempt")
+    backoff_multiplier: float = Field(
+        default=2.0, ge=1, description="each further wait is this many times the one before"
+    )
+    max_backoff_ms: Milliseconds = Field(default=30_000, description="no wait is longer; 0 means no wait at all")
+    jitter: float = Field(default=0.0, ge=0, le=1, description="share of a wait that chance may take off, 0.0 to 1.0")
+    on_exhausted: Annotated[OnExhausted, Field(strict=False)] = Field(
+        default=OnExhausted.COMPENSATE, description="what follows when no attempt is left: compensate, fail or incident"
+    )
+
+
+class Step(Table):
+    """A step of a workflow. In an overlay only the stated keys count."""
+
+    later = {
+        "heartbeat_ms": "give the step a timeout_ms",
+        "join": "write the steps as one sequence",
+        "map": "loop over the items inside one step",
+        "wait": "poll from a step with retries",
+        "sleep_ms": "return StepOutcome.Retry(after_ms=…) from a step",
+        "workflow": "start the other run from a step, with a key of its own",
+        "transactional": "let the step use run.idempotency_key",
+        "rate": "limit the rate inside the step",
+        "on_incident": "watch `bext-host incidents list`",
+    }
+
+    name: Annotated[str, AfterValidator(check_step_name)] = Field(description="the step's name, as run_step gets it")
+    description: str = Field(default="", max_length=10_000, description="words for people")
+    retries: Retries = Field(default=Retries(), description="a table, such as { max_attempts = 3, backoff_ms = 500 }")
+    retry_on: ErrorNames | None = Field(default=None, description="names of exceptions that are worth another attempt")
+    idempotent: bool = Field(default=True, description="whether the step is safe to repeat with its idempotency key")
+    timeout_ms: Milliseconds = Field(default=60_000, description="bound of one attempt; 0 means none")
+    next: Annotated[str | None, BeforeValidator(one_step_only)] = Field(
+        default=None, description='the step that follows, or "end"; absent: the next in the list'
+    )
+    branches: Annotated[tuple[str, ...], Field(strict=False)] = Field(
+        default=(), description="further steps that an outcome may choose as its next"
+    )
+    compensation_retries: Retries = Field(
+        default=Retries(max_attempts=10, max_backoff_ms=300_000), description="how the undo is retried"
+    )
+    compensate_on_failure: bool = Field(
+        default=False, description="whether a failed visit that may have acted is undone first"
+    )
+    undo_idempotent: bool = Field(default=True, description="whether the undo is safe to repeat with its key")
+    pivot: bool = Field(default=False, description="once this step has completed, nothing is undone any more")
+    max_visits: Count = Field(default=10_000, description="bound of a loop through this step")
+
+
+class Workflow(Table):
+    """A workflow of a plugin: one of its own definitions, overlaid, or a further one."""
+
+    later = {
+        "timeout_ms": "give each step a timeout_ms",
+        "context_schema": "check the context in the first step",
+        "sensitive": "keep secrets out of the context",
+        "on_incident": "watch `bext-host incidents list`",
+        "concurrency": "use [host] concurrency",
+        "concurrency_key": "use [host] concurrency",
+        "priority": "runs are driven in the order in which they are due",
+    }
+
+    id: Name = Field(description="the workflow's id")
+    version: int = Field(default=1, ge=1, le=2**31 - 1, description="a whole number from 1")
+    description: str = Field(default="", max_length=10_000, description="words for people")
+    retry_on: ErrorNames = Field(default=(), description="retry_on of the steps that do not state their own")
+    steps: Annotated[tuple[Step, ...], Field(strict=False, min_length=1)] = Field(
+        description="the steps in order, at least one: steps = [ { name = … }, … ]"
+    )
+
+
+class Plugin(Table):
+    """A plugin to load. Only plugins that stand in the config are imported."""
+
+    later = {"schedules": "start runs from cron with `bext-host run start --key`"}
+
+    name: Name = Field(description='the name of its entry point in group "bext_workflow"')
+    source: Annotated[str, AfterValidator(check_source)] | None = Field(
+        default=None, description='the distribution that it must come from: "@bext/workflow-pg" is bext-workflow-pg'
+    )
+    isolation: Annotated[Literal["inline"], BeforeValidator(supported_isolation)] = Field(
+        default="inline", description="where its code runs: inline (plain functions in worker threads)"
+    )
+    config: dict[str, Json] | None = Field(
+        default=None, description='a table for the plugin itself; secrets as { env = "NAME" } or { file = "path" }'
+    )
+    workflows: Annotated[tuple[Workflow, ...], Field(strict=False)] = Field(
+        default=(), description="a list of tables: write [[plugins.workflows]] below its [[plugins]]"
+    )
+
+
+class Limits(Table):
+    """Every bound of the host."""
+
+    context_bytes: int = Field(
+        default=1_048_576, ge=2, le=2**30, description="size of a run's context as JSON text, in bytes"
+    )
+    threads: int = Field(default=64, ge=1, le=10_000, description="worker threads for plain (not async) hooks")
+    leaked_threads: int = Field(
+        default=16, ge=1, le=10_000, description="threads that outlived their time-out before the host drains itself"
+    )
+
+
+class Host(Table):
+    """The host itself."""
+
+    later = {
+        "lease_ms": "an SQLite store has one host",
+        "start_keys_days": "start keys are kept",
+        "workers": "the host uses one process",
+        "retention": "runs are kept",
+    }
+
+    store: Annotated[str, AfterValidator(check_store)] = Field(
+        default="sqlite:bext.db",
+        description="where runs live: sqlite:PATH, sqlite::memory:, or a URL that a plugin serves",
+    )
+    listen: Annotated[str, AfterValidator(check_listen)] = Field(
+        default="127.0.0.1:7420", description="address and port of the HTTP API, such as 127.0.0.1:7420"
+    )
+    concurrency: int = Field(default=512, ge=1, le=100_000, description="runs that are driven at once")
+    drain_timeout_ms: Milliseconds = Field(default=30_000, description="what running attempts get when the host stops")
+    poll_ms: int = Field(default=100, ge=1, le=60_000, description="how often the store is asked for acts and due runs")
+    limits: Limits = Field(default=Limits(), description="a table: [host.limits]")
+
+
+class Settings(Table):
+    """The whole file."""
+
+    host: Host = Field(default=Host(), description="a table: [host]")
+    plugins: Annotated[tuple[Plugin, ...], Field(strict=False)] = Field(
+        default=(), description="a list of tables: write [[plugins]] for each"
+    )

@@ -1,0 +1,110 @@
+"""What single values of the config must be like. A check returns the value or raises a `refusal`."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import NamedTuple
+
+from pydantic_core import PydanticCustomError
+
+from bext_workflow.model.json import Json
+from bext_workflow.model.names import END, NAME_RULE, is_name
+from bext_workflow.plugin.source import distribution_of
+
+_ERROR_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+_SCHEME = re.compile(r"[a-z][a-z0-9+.\-]+:.+")
+
+
+class Address(NamedTuple):
+    """Where the HTTP API listens; port 0 takes a free one."""
+
+    host: str
+    port: int
+
+
+def refusal(reason: str, mend: str) -> PydanticCustomError:
+    """An error of one value, in words that stand after its key path. Both texts reach the reader as they are."""
+    return PydanticCustomError("refused", "{reason}", {"reason": reason, "mend": mend})
+
+
+def check_name(name: str) -> str:
+    if not is_name(name):
+        raise refusal(f"{name[:120]!r} is not a name", f"use {NAME_RULE}")
+    return name
+
+
+def check_step_name(name: str) -> str:
+    if name == END:
+        raise refusal(f"{END!r} cannot name a step", f'"{END}" is the next that finishes a run')
+    return check_name(name)
+
+
+def check_error_name(name: str) -> str:
+    if not _ERROR_NAME.fullmatch(name):
+        raise refusal(
+            f"{name[:120]!r} names no exception class", 'write "TimeoutException" or "httpx.TimeoutException"'
+        )
+    return name
+
+
+def check_source(source: str) -> str:
+    try:
+        distribution_of(source)
+    except ValueError as error:
+        raise refusal(str(error), 'write "@scope/name" or the name of a distribution, never a path or a URL') from None
+    return source
+
+
+def check_store(url: str) -> str:
+    if not _SCHEME.fullmatch(url):
+        raise refusal(f"{url[:120]!r} is not the URL of a store", f'for a file write "sqlite:{url or "bext.db"}"')
+    if url.startswith("sqlite://"):
+        raise refusal(
+            f"{url[:120]!r} has slashes that belong to no path", 'write "sqlite:PATH", such as "sqlite:bext.db"'
+        )
+    return url
+
+
+def check_listen(text: str) -> str:
+    try:
+        parse_listen(text)
+    except ValueError as error:
+        reason, mend = error.args
+        raise refusal(reason, mend) from None
+    return text
+
+
+def parse_listen(text: str) -> Address:
+    """The address in `127.0.0.1:7420`, `localhost:7420` or `[::1]:7420`. Raises `ValueError(reason, mend)`."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not (port.isascii() and port.isdigit()) or len(port) > 5 or int(port) > 65_535:
+        raise ValueError(f"{text[:120]!r} is not an address", 'write "127.0.0.1:7420"')
+    bare = host.removeprefix("[").removesuffix("]")
+    if not _is_loopback(bare):
+        raise ValueError(
+            f"{text[:120]!r} is not an address of this machine alone, and access tokens are not yet supported",
+            'listen on "127.0.0.1:7420" and reach it through a tunnel or a proxy that checks who calls',
+        )
+    return Address(bare, int(port))
+
+
+def one_step_only(value: Json) -> Json:
+    if isinstance(value, list):
+        raise refusal("a list (a fork) is not yet supported", "name one step, or the choices in branches")
+    return value
+
+
+def supported_isolation(value: Json) -> Json:
+    if value == "process":
+        raise refusal('"process" is not yet supported', 'write "inline"; plain functions work in threads there')
+    return value
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,224 @@
+"""What the host serves: the plugins that the config names, each resolved inside its own error boundary (semantics §12).
+
+Takes plain data, so that it knows nothing of files. After loading, nothing of pluggy is left in the way of a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+
+import msgspec
+
+from bext_workflow.errors import BextError, PluginError
+from bext_workflow.model.context import copy_json
+from bext_workflow.model.definition import WorkflowDefinition
+from bext_workflow.model.json import JsonObject
+from bext_workflow.plugin.discovery import Origin, load, locate
+from bext_workflow.plugin.hooks import Hook, read_hooks
+from bext_workflow.plugin.hookspecs import HostInfo
+from bext_workflow.plugin.overlay import WorkflowEntry, define, overlay
+
+_HOOK_MEND = "`bext-host check` shows this without serving"
+
+
+class PluginSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A plugin as the config names it. `config` of None: no `[plugins.config]`. Secrets in it are resolved."""
+
+    name: str
+    source: str | None = None
+    config: JsonObject | None = None
+    workflows: tuple[WorkflowEntry, ...] = ()
+
+
+class Plugin(msgspec.Struct, frozen=True, kw_only=True):
+    """A plugin that is ready to be called. A hook that it does not implement is None."""
+
+    name: str
+    distribution: str
+    version: str
+    entry_point: str
+    hooks: frozenset[str]
+    definitions: tuple[WorkflowDefinition, ...]
+    run_step: Hook
+    compensate_step: Hook | None = None
+    verify_step: Hook | None = None
+    on_workflow_complete: Hook | None = None
+    lifespan: Callable[[], AbstractAsyncContextManager[None]] | None = None
+    open_store: Callable[[str], object] | None = None
+
+
+class Served(msgspec.Struct, frozen=True):
+    """A workflow version and the one plugin that is called for it."""
+
+    definition: WorkflowDefinition
+    plugin: Plugin
+
+
+class LeftOut(msgspec.Struct, frozen=True):
+    """A plugin that the config names and that cannot be used."""
+
+    name: str
+    error: BextError
+
+
+class Registry(msgspec.Struct, frozen=True, kw_only=True):
+    """All plugins in the config's order. `served` is by (workflow id, version)."""
+
+    plugins: tuple[Plugin, ...]
+    served: Mapping[tuple[str, int], Served]
+    left_out: tuple[LeftOut, ...] = ()
+
+
+def load_plugins(specs: Iterable[PluginSpec], host: HostInfo, *, degraded: bool = False) -> Registry:
+    """Finds, imports, validates and configures the plugins, one by one; no other plugin is imported.
+
+    Raises the first `PluginError`, or `ConfigError` of an overlay; with `degraded` such a plugin is left out instead.
+    """
+    plugins: list[Plugin] = []
+    served: dict[tuple[str, int], Served] = {}
+    left_out: list[LeftOut] = []
+    for spec in specs:
+        try:
+            plugin = _load_plugin(spec, host)
+            _refuse_taken(plugin, served)
+        except BextError as error:
+            if not degraded:
+                raise
+            left_out.append(LeftOut(spec.name, error))
+            continue
+        plugins.append(plugin)
+        served.update({(own.id, own.version): Served(own, plugin) for own in plugin.definitions})
+    return Registry(plugins=tuple(plugins), served=served, left_out=tuple(left_out))
+
+
+def _load_plugin(spec: PluginSpec, host: HostInfo) -> Plugin:
+    origin, point = locate(spec.name, spec.source)
+    hooks = read_hooks(load(origin, point), origin)
+    _check_name(hooks, origin)
+    _configure(hooks, origin, spec.config, host)
+    definitions = _overlaid(_own_definitions(hooks, origin, spec), spec.workflows)
+    return Plugin(
+        name=origin.name,
+        distribution=origin.distribution,
+        version=origin.version,
+        entry_point=origin.entry_point,
+        hooks=frozenset(hooks),
+        definitions=definitions,
+        run_step=_required(hooks, "run_step", origin),
+        compensate_step=hooks.get("compensate_step"),
+        verify_step=hooks.get("verify_step"),
+        on_workflow_complete=hooks.get("on_workflow_complete"),
+        lifespan=_lifespan(hooks, origin),
+        open_store=_open_store(hooks, origin),
+    )
+
+
+def _required(hooks: Mapping[str, Hook], name: str, origin: Origin) -> Hook:
+    if name not in hooks:
+        raise origin.fault(f"it has no hook {name}", mend=f"add {name} and mark it with @hookimpl (from bext_workflow)")
+    return hooks[name]
+
+
+def _check_name(hooks: Mapping[str, Hook], origin: Origin) -> None:
+    said = origin.guarded("name() failed", _required(hooks, "name", origin).settle, mend=_HOOK_MEND)
+    if said != origin.name:
+        raise origin.fault(
+            f"its name() is {said!r}", mend=f"let name() return {origin.name!r}, as the entry point says"
+        )
+
+
+def _configure(hooks: Mapping[str, Hook], origin: Origin, config: JsonObject | None, host: HostInfo) -> None:
+    hook = hooks.get("configure")
+    if hook is None:
+        if config:
+            raise origin.fault(
+                f"it takes no config, but the config file gives {', '.join(config)}",
+                mend="drop [plugins.config], or add the hook configure(config, host)",
+            )
+        return
+
+    def configure() -> None:
+        try:
+            hook.settle(copy_json(config or {}), host)
+        except ValueError as error:
+            raise origin.fault(f"refuses its config: {error}", mend="correct [plugins.config]") from error
+
+    origin.guarded("configure() failed", configure, mend=_HOOK_MEND)
+
+
+def _own_definitions(hooks: Mapping[str, Hook], origin: Origin, spec: PluginSpec) -> list[WorkflowDefinition]:
+    if "definitions" not in hooks and spec.workflows:
+        return []
+    hook = _required(hooks, "definitions", origin)
+    given = origin.guarded("definitions() failed", hook.settle, mend=_HOOK_MEND)
+    if not isinstance(given, Sequence) or not all(isinstance(one, WorkflowDefinition) for one in given):
+        raise origin.fault(
+            f"definitions() gave {_shape(given)}", mend="return a list of WorkflowDefinition (from bext_workflow)"
+        )
+    known: dict[tuple[str, int], WorkflowDefinition] = {}
+    for own in given:
+        if (own.id, own.version) in known:
+            raise origin.fault(
+                f"definitions() gives workflow {own.id!r} version {own.version} twice", mend="keep one of them"
+            )
+        known[own.id, own.version] = own
+    return list(known.values())
+
+
+def _shape(given: object) -> str:
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        kinds = sorted({type(one).__name__ for one in given if not isinstance(one, WorkflowDefinition)})
+        return f"a {type(given).__name__} with {', '.join(kinds)} in it"
+    return f"a {type(given).__name__}"
+
+
+def _overlaid(own: list[WorkflowDefinition], entries: Iterable[WorkflowEntry]) -> tuple[WorkflowDefinition, ...]:
+    by_key = {(definition.id, definition.version): definition for definition in own}
+    for entry in entries:
+        key = entry.id, entry.version
+        by_key[key] = overlay(by_key[key], entry) if key in by_key else define(entry)
+    return tuple(by_key.values())
+
+
+def _lifespan(hooks: Mapping[str, Hook], origin: Origin) -> Callable[[], AbstractAsyncContextManager[None]] | None:
+    hook = hooks.get("lifespan")
+    if hook is None:
+        return None
+
+    def enter() -> AbstractAsyncContextManager[None]:
+        given = origin.guarded("lifespan() failed", hook.call, mend=_HOOK_MEND)
+        if isinstance(given, AbstractAsyncContextManager):
+            return given
+        raise origin.fault(
+            f"lifespan() gave a {type(given).__name__}", mend="put @contextlib.asynccontextmanager before it"
+        )
+
+    if hook.is_async:
+        raise origin.fault(
+            "lifespan is a coroutine function", mend="write it with `yield`, after @contextlib.asynccontextmanager"
+        )
+    return enter
+
+
+def _open_store(hooks: Mapping[str, Hook], origin: Origin) -> Callable[[str], object] | None:
+    hook = hooks.get("open_store")
+    if hook is None:
+        return None
+    if hook.is_async:
+        raise origin.fault("open_store is a coroutine function", mend="return the store; its own open() may be async")
+
+    def open_store(url: str) -> object:
+        return origin.guarded("open_store() failed", lambda: hook.call(url), mend=_HOOK_MEND)
+
+    return open_store
+
+
+def _refuse_taken(plugin: Plugin, served: Mapping[tuple[str, int], Served]) -> None:
+    for own in plugin.definitions:
+        taken = served.get((own.id, own.version))
+        if taken is not None:
+            raise PluginError(
+                f"plugin {plugin.name!r}: workflow {own.id!r} version {own.version} is {taken.plugin.name!r}'s already",
+                mend="give one of the two another id or version, or drop one plugin from the config",
+            )
