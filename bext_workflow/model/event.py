@@ -1,8 +1,8 @@
 """The journal: every kind of event, and its text form.
 
 A run *is* its events, in order; the state is their fold. An event is a fact in the past tense and holds deltas only.
-Its row is (kind, data): `data` is the compact JSON of the struct's fields, defaults left out. `branch` names the line of
-progress, `visit` and `attempt` count from 1, instants (`_at`) are ms since the epoch on the store's clock.
+Its row is (kind, data): `data` is the compact JSON of the struct's fields, defaults left out. `branch` names the line
+of progress, `visit` and `attempt` count from 1, instants (`_at`) are ms since the epoch on the store's clock.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.status import WorkflowStatus
 
 
-class Completed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Completed(msgspec.Struct, frozen=True, kw_only=True):
     """One visit that has something to undo, linked to those that completed before it (newest first).
 
     `updates` and `undo_data` are that visit's own. `own` marks the failed visit that may have acted and whose undo runs
@@ -38,7 +38,8 @@ class WorkflowRun(msgspec.Struct, frozen=True, kw_only=True):
 
     `context` is a read-only mapping; what is nested in it is the plugin's own copy. `idempotency_key` is the same for
     every attempt of this visit, on every host and after every crash: hand it to the services that you call. `attempt`
-    and `visit` count from 1. `undo_data` and `failure` are set while the run compensates. Instants are ms since the epoch, UTC.
+    and `visit` count from 1. `undo_data` and `failure` are set while the run compensates. Instants are ms since
+    the epoch, UTC.
     """
 
     run_id: str
