@@ -1,0 +1,32 @@
+"""What is written from outside a journal: acts of persons, and definitions."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from bext_workflow.ports.store import Judge, Posted
+from bext_workflow.stores.sqlite import queries
+from bext_workflow.stores.sqlite.connection import writing
+from bext_workflow.stores.sqlite.reading import load_by_id
+from bext_workflow.stores.sqlite.seat import Seat
+
+_SQL = queries.load("acts.sql")
+
+
+def post(connection: sqlite3.Connection, seat: Seat, run_id: str, judge: Judge, at: int) -> Posted:
+    with writing(connection):
+        loaded = load_by_id(connection, run_id)
+        run = loaded.run
+        act = judge(loaded)
+        n = run.inbox + 1
+        data = act.data.decode()
+        connection.execute(_SQL["insert_act"], (run.rid, n, at, act.kind, act.by, data))
+        connection.execute(_SQL["insert_audit"], (at, act.by, act.name, run_id, act.reason, data))
+        connection.execute(_SQL["count_act"], {"n": n, "at": at, "rid": run.rid})
+    alive = run.owner is not None and run.owner == seat.holder()
+    return Posted(n, run.owner if alive else None)
+
+
+def save_definition(connection: sqlite3.Connection, workflow: str, version: int, digest: str, body: bytes) -> None:
+    with writing(connection):
+        connection.execute(_SQL["save_definition"], (workflow, version, digest, body.decode()))

@@ -1,0 +1,71 @@
+"""Who drives what: hosts come and go, runs are claimed and given back."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Sequence
+
+from bext_workflow.model.json import dumps
+from bext_workflow.ports.store import Claimed, HostRow
+from bext_workflow.stores.sqlite import queries
+from bext_workflow.stores.sqlite.connection import writing
+from bext_workflow.stores.sqlite.reading import load_all
+from bext_workflow.stores.sqlite.rows import host_of
+from bext_workflow.stores.sqlite.seat import Seat
+
+_SQL = queries.load("claims.sql")
+
+
+def join(connection: sqlite3.Connection, seat: Seat, host: HostRow) -> None:
+    """Whoever has the seat is the only host there is: the rows of others are of dead ones."""
+    seat.take(host)
+    try:
+        with writing(connection):
+            connection.execute(_SQL["clear_hosts"])
+            connection.execute(
+                _SQL["insert_host"], (host.host_id, host.pid, host.hostname, host.started_at, _json(host.served))
+            )
+    except BaseException:
+        seat.leave(host.host_id)
+        raise
+
+
+def leave(connection: sqlite3.Connection, seat: Seat, host_id: str) -> None:
+    with writing(connection):
+        connection.execute(_SQL["give_back"], (host_id,))
+        connection.execute(_SQL["delete_host"], (host_id,))
+    seat.leave(host_id)
+
+
+def hosts(connection: sqlite3.Connection, seat: Seat) -> list[HostRow]:
+    """The row of the host that has the seat; any other is a dead host's."""
+    holder = seat.holder()
+    return [host_of(row) for row in connection.execute(_SQL["host"], (holder,))]
+
+
+def claim(
+    connection: sqlite3.Connection, seat: Seat, owner: str, served: Collection[tuple[str, int]], now: int, limit: int
+) -> list[Claimed]:
+    """Who has the seat takes what others own, too: they are dead."""
+    given = {"owner": owner, "served": _json(served), "now": now, "limit": limit, "alone": seat.mine(owner)}
+    with writing(connection):
+        found = connection.execute(_SQL["claimable"], given).fetchall()
+        if not found:
+            return []
+        rids = [row["rid"] for row in found]
+        connection.execute(_SQL["take"], (owner, dumps(rids).decode()))
+        loaded = load_all(connection, rids)
+    return [Claimed(run, bool(row["orphan"])) for run, row in zip(loaded, found, strict=True)]
+
+
+def next_wake(connection: sqlite3.Connection, served: Collection[tuple[str, int]]) -> int | None:
+    row = connection.execute(_SQL["next_wake"], {"served": _json(served)}).fetchone()
+    return None if row is None else row["wake_at"]
+
+
+def with_acts(connection: sqlite3.Connection, owner: str) -> Sequence[int]:
+    return [rid for (rid,) in connection.execute(_SQL["with_acts"], (owner,))]
+
+
+def _json(served: Collection[tuple[str, int]]) -> str:
+    return dumps(list(served)).decode()

@@ -1,0 +1,31 @@
+"""What SQLite's errors mean: the store is unavailable, or one member is not to be had."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from bext_workflow.errors import StoreUnavailable
+
+MEMBER_FAULTS = (sqlite3.IntegrityError, sqlite3.DataError, UnicodeError, OverflowError)
+"""The value's own fault: a constraint, too large, text that is not Unicode, a number over 64 bits."""
+
+_PRIMARY = 0xFF
+"""The part of an error code that is not the refinement."""
+
+_CAUSES: dict[int, tuple[str, str]] = {
+    sqlite3.SQLITE_FULL: ("the disk is full", "free some space: work goes on by itself"),
+    sqlite3.SQLITE_READONLY: ("it is read-only", "make the file and its folder writable for this user"),
+    sqlite3.SQLITE_CANTOPEN: ("it cannot be opened", "check that the folder exists and is writable for this user"),
+    sqlite3.SQLITE_PERM: ("access was denied", "make the file and its folder writable for this user"),
+    sqlite3.SQLITE_IOERR: ("reading or writing failed", "check the disk"),
+    sqlite3.SQLITE_BUSY: ("another process keeps it locked", "try again, or end the process that locks it"),
+    sqlite3.SQLITE_LOCKED: ("it is locked", "try again"),
+    sqlite3.SQLITE_NOTADB: ("the file is not a SQLite database", "give the store another path"),
+    sqlite3.SQLITE_CORRUPT: ("the file is damaged", "restore it from a backup"),
+}
+
+
+def unavailable(error: sqlite3.Error | OSError, place: str) -> StoreUnavailable:
+    """The error that a person reads, with SQLite's own words, or the system's, in it."""
+    cause, mend = _CAUSES.get(getattr(error, "sqlite_errorcode", 0) & _PRIMARY, ("it does not answer", ""))
+    return StoreUnavailable(f"the store {place} is unavailable: {cause} ({error})", mend=mend)

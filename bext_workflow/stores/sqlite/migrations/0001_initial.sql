@@ -1,0 +1,117 @@
+-- The numbers that have been given out, so that none is given twice, even after the row that had it is gone.
+CREATE TABLE numbers (
+    name TEXT PRIMARY KEY,
+    last INTEGER NOT NULL
+) WITHOUT ROWID;
+
+INSERT INTO numbers (name, last) VALUES ('rid', 0);
+
+-- One row a run: the index over the runs, written with the journal rows that it reflects. `inbox` counts its acts so far.
+CREATE TABLE runs (
+    rid INTEGER PRIMARY KEY,
+    run_id TEXT NOT NULL,
+    workflow TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    digest TEXT NOT NULL,
+    status TEXT NOT NULL,
+    step TEXT,
+    seq INTEGER NOT NULL,
+    inbox INTEGER NOT NULL DEFAULT 0,
+    owner TEXT,
+    fence INTEGER NOT NULL,
+    wake_at INTEGER,
+    key TEXT,
+    tags TEXT NOT NULL DEFAULT '{}',
+    failure TEXT,
+    incidents INTEGER NOT NULL DEFAULT 0,
+    created_at INTEGER NOT NULL,
+    started_at INTEGER,
+    updated_at INTEGER NOT NULL,
+    ended_at INTEGER
+);
+
+CREATE UNIQUE INDEX runs_run_id ON runs (run_id);
+CREATE INDEX runs_status ON runs (status, run_id);
+-- Who drives what, and what is due: ended and parked runs are not in it, so a claim does not see them.
+CREATE INDEX runs_claim ON runs (owner, wake_at) WHERE wake_at IS NOT NULL OR owner IS NOT NULL;
+
+-- The truth. Not clustered by run: each step would rewrite the page that holds the start context.
+CREATE TABLE journal (
+    id INTEGER PRIMARY KEY,
+    rid INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    data TEXT NOT NULL
+);
+
+CREATE UNIQUE INDEX journal_rid_seq ON journal (rid, seq);
+
+-- Acts that wait for the run's driver; a row goes in the append that has done with it.
+CREATE TABLE inbox (
+    rid INTEGER NOT NULL,
+    n INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    by TEXT NOT NULL,
+    data TEXT NOT NULL,
+    PRIMARY KEY (rid, n)
+) WITHOUT ROWID;
+
+-- Outlives the run, so that a key is not reused too soon: `removed_at` is set when the run goes.
+CREATE TABLE start_keys (
+    workflow TEXT NOT NULL,
+    key TEXT NOT NULL,
+    run_id TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    removed_at INTEGER,
+    PRIMARY KEY (workflow, key)
+) WITHOUT ROWID;
+
+CREATE TABLE incidents (
+    id TEXT PRIMARY KEY,
+    rid INTEGER NOT NULL,
+    run_id TEXT NOT NULL,
+    workflow TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    call TEXT NOT NULL,
+    step TEXT NOT NULL,
+    visit INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    actions TEXT NOT NULL,
+    evidence TEXT NOT NULL,
+    traceback TEXT,
+    opened_at INTEGER NOT NULL,
+    resolved_at INTEGER,
+    resolution TEXT NOT NULL DEFAULT 'null'
+) WITHOUT ROWID;
+
+CREATE INDEX incidents_rid ON incidents (rid, id);
+CREATE INDEX incidents_open ON incidents (id) WHERE resolved_at IS NULL;
+
+CREATE TABLE definitions (
+    workflow TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    digest TEXT NOT NULL,
+    body TEXT NOT NULL,
+    PRIMARY KEY (workflow, version, digest)
+) WITHOUT ROWID;
+
+CREATE TABLE hosts (
+    host_id TEXT PRIMARY KEY,
+    pid INTEGER NOT NULL,
+    hostname TEXT NOT NULL,
+    started_at INTEGER NOT NULL,
+    served TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE audit (
+    id INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    by TEXT NOT NULL,
+    name TEXT NOT NULL,
+    run_id TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    data TEXT NOT NULL
+);

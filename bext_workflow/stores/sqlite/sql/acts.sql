@@ -1,0 +1,16 @@
+-- name: insert_act
+INSERT INTO inbox (rid, n, at, kind, by, data) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: insert_audit
+INSERT INTO audit (at, by, name, run_id, reason, data) VALUES (?, ?, ?, ?, ?, ?);
+
+-- A run that nobody owns becomes due; the row of one that is owned stays as its owner knows it.
+-- name: count_act
+UPDATE runs SET
+    inbox = :n,
+    wake_at = CASE WHEN owner IS NULL THEN min(coalesce(wake_at, :at), :at) ELSE wake_at END
+WHERE rid = :rid;
+
+-- name: save_definition
+INSERT INTO definitions (workflow, version, digest, body) VALUES (?, ?, ?, ?)
+ON CONFLICT (workflow, version, digest) DO UPDATE SET body = excluded.body;

@@ -1,0 +1,56 @@
+-- Due and nobody's, or, where this process alone may drive (`:alone`), owned by anyone else.
+-- name: claimable
+WITH served AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS workflow, json_extract(value, '$[1]') AS version FROM json_each(:served)
+)
+SELECT rid, orphan FROM (
+    SELECT * FROM (
+        SELECT rid, wake_at, 0 AS orphan FROM runs
+        WHERE owner IS NULL AND wake_at IS NOT NULL AND wake_at <= :now
+            AND (workflow, version) IN (SELECT workflow, version FROM served)
+        ORDER BY wake_at LIMIT :limit
+    )
+    UNION ALL
+    SELECT rid, wake_at, 1 FROM runs
+    WHERE :alone AND owner IS NOT NULL AND owner < :owner
+        AND (workflow, version) IN (SELECT workflow, version FROM served)
+    UNION ALL
+    SELECT rid, wake_at, 1 FROM runs
+    WHERE :alone AND owner IS NOT NULL AND owner > :owner
+        AND (workflow, version) IN (SELECT workflow, version FROM served)
+)
+ORDER BY wake_at LIMIT :limit;
+
+-- name: take
+UPDATE runs SET owner = ?, fence = fence + 1 WHERE rid IN (SELECT value FROM json_each(?));
+
+-- name: next_wake
+WITH served AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS workflow, json_extract(value, '$[1]') AS version FROM json_each(:served)
+)
+SELECT wake_at FROM runs
+WHERE owner IS NULL AND wake_at IS NOT NULL AND (workflow, version) IN (SELECT workflow, version FROM served)
+ORDER BY wake_at LIMIT 1;
+
+-- From the inbox, which is all but empty, to the runs.
+-- name: with_acts
+SELECT DISTINCT inbox.rid FROM inbox CROSS JOIN runs ON runs.rid = inbox.rid WHERE runs.owner = ?;
+
+-- Acts that came for the host and that it has not seen make the run due for the next one.
+-- name: give_back
+UPDATE runs SET
+    owner = NULL,
+    wake_at = (SELECT min(at) FROM (SELECT wake_at AS at UNION ALL SELECT at FROM inbox WHERE inbox.rid = runs.rid))
+WHERE owner IS NOT NULL AND owner = ?;
+
+-- name: clear_hosts
+DELETE FROM hosts;
+
+-- name: insert_host
+INSERT INTO hosts (host_id, pid, hostname, started_at, served) VALUES (?, ?, ?, ?, ?);
+
+-- name: delete_host
+DELETE FROM hosts WHERE host_id = ?;
+
+-- name: host
+SELECT * FROM hosts WHERE host_id = ?;

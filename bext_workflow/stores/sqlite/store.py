@@ -1,0 +1,156 @@
+"""The port over two threads: all writes go through one, reads through the other."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from bext_workflow.ports.store import (
+    AuditRow,
+    Claimed,
+    EventRow,
+    HostRow,
+    IncidentRow,
+    Judge,
+    Loaded,
+    Member,
+    Posted,
+    Result,
+    RunFilter,
+    RunRow,
+)
+from bext_workflow.stores.sqlite import acts, claims, reading, schema
+from bext_workflow.stores.sqlite.connection import beat, checkpoint, open_reader, open_writer
+from bext_workflow.stores.sqlite.faults import unavailable
+from bext_workflow.stores.sqlite.seat import FileSeat, MemorySeat, Seat
+from bext_workflow.stores.sqlite.worker import Worker
+from bext_workflow.stores.sqlite.write import write
+
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """`Store` over one SQLite file, or, without a path, over a database in memory: there the writer's thread reads, too."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._place = "in memory" if path is None else str(path)
+        self._seat: Seat = MemorySeat() if path is None else FileSeat(path)
+        self._writer = Worker("bext-sqlite-writer", self._connect)
+        self._reader = self._writer if path is None else Worker("bext-sqlite-reader", partial(open_reader, path))
+
+    async def open(self, *, migrate: bool) -> None:
+        """The file is this program's own: its schema is brought up to date whatever `migrate` says."""
+        del migrate
+        try:
+            await self._writer.start()
+            if self._reader is not self._writer:
+                await self._reader.start()
+        except sqlite3.Error as error:
+            await self.close()
+            raise unavailable(error, self._place) from error
+
+    async def close(self) -> None:
+        if self._reader is not self._writer:
+            await self._reader.stop()
+        await self._writer.stop(last=checkpoint)
+        self._seat.drop()
+
+    async def ping(self) -> None:
+        await self._write(beat)
+
+    # Hosts
+
+    async def join(self, host: HostRow) -> None:
+        await self._write(partial(claims.join, seat=self._seat, host=host))
+
+    async def leave(self, host_id: str) -> None:
+        await self._write(partial(claims.leave, seat=self._seat, host_id=host_id))
+
+    async def hosts(self) -> Sequence[HostRow]:
+        return await self._read(partial(claims.hosts, seat=self._seat))
+
+    # Runs, for their driver
+
+    async def write(self, batch: Sequence[Member]) -> Sequence[Result]:
+        return await self._write(partial(write, batch=batch))
+
+    async def claim(
+        self, owner: str, served: Collection[tuple[str, int]], *, now: int, limit: int
+    ) -> Sequence[Claimed]:
+        return await self._write(
+            partial(claims.claim, seat=self._seat, owner=owner, served=served, now=now, limit=limit)
+        )
+
+    async def next_wake(self, served: Collection[tuple[str, int]]) -> int | None:
+        return await self._read(partial(claims.next_wake, served=served))
+
+    async def with_acts(self, owner: str) -> Sequence[int]:
+        return await self._read(partial(claims.with_acts, owner=owner))
+
+    async def load(self, rid: int, *, after: int = 0) -> Loaded:
+        return await self._read(partial(reading.load, rid=rid, after=after))
+
+    # Acts from outside
+
+    async def post(self, run_id: str, judge: Judge, *, at: int) -> Posted:
+        return await self._write(partial(acts.post, seat=self._seat, run_id=run_id, judge=judge, at=at))
+
+    # Reading
+
+    async def find(self, prefix: str, *, limit: int = 2) -> Sequence[RunRow]:
+        return await self._read(partial(reading.find, prefix=prefix, limit=limit))
+
+    async def runs(self, wanted: RunFilter, *, limit: int, before: str | None = None) -> Sequence[RunRow]:
+        return await self._read(partial(reading.runs, wanted=wanted, limit=limit, before=before))
+
+    async def events(self, rid: int, *, after: int, limit: int) -> Sequence[EventRow]:
+        return await self._read(partial(reading.events, rid=rid, after=after, limit=limit))
+
+    async def incidents(
+        self, *, run_id: str | None = None, open_only: bool = True, limit: int, before: str | None = None
+    ) -> Sequence[IncidentRow]:
+        return await self._read(
+            partial(reading.incidents, run_id=run_id, open_only=open_only, limit=limit, before=before)
+        )
+
+    async def incident(self, prefix: str) -> Sequence[IncidentRow]:
+        return await self._read(partial(reading.incident, prefix=prefix))
+
+    async def audit(self, *, limit: int, before: int | None = None) -> Sequence[AuditRow]:
+        return await self._read(partial(reading.audit, limit=limit, before=before))
+
+    # Definitions
+
+    async def save_definition(self, workflow: str, version: int, digest: str, body: bytes) -> None:
+        await self._write(partial(acts.save_definition, workflow=workflow, version=version, digest=digest, body=body))
+
+    async def definition(self, workflow: str, version: int, digest: str) -> bytes | None:
+        return await self._read(partial(reading.definition, workflow=workflow, version=version, digest=digest))
+
+    async def live_digests(self) -> Sequence[tuple[str, int, str, int]]:
+        return await self._read(reading.live_digests)
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = open_writer(self.path)
+        try:
+            schema.migrate(connection, self._place)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    async def _write(self, job: Callable[[sqlite3.Connection], T]) -> T:
+        return await self._call(self._writer, job)
+
+    async def _read(self, job: Callable[[sqlite3.Connection], T]) -> T:
+        return await self._call(self._reader, job)
+
+    async def _call(self, worker: Worker, job: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            return await worker.call(job)
+        except (sqlite3.Error, OSError) as error:
+            raise unavailable(error, self._place) from error

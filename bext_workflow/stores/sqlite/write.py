@@ -1,0 +1,228 @@
+"""The batch: all members in one transaction and few statements, or, if one of them does not hold, one by one (P7)."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from bext_workflow.model.json import dumps
+from bext_workflow.ports.store import (
+    Append,
+    Committed,
+    Create,
+    Existing,
+    Index,
+    LeaseLost,
+    Member,
+    Refused,
+    Result,
+    Stale,
+)
+from bext_workflow.stores.sqlite import queries
+from bext_workflow.stores.sqlite.connection import writing
+from bext_workflow.stores.sqlite.faults import MEMBER_FAULTS
+from bext_workflow.stores.sqlite.rows import incident_values
+
+_SQL = queries.load("write.sql")
+
+
+class _Uneven(Exception):
+    """A member does not hold: it is not known yet which one, and why."""
+
+
+def write(connection: sqlite3.Connection, batch: Sequence[Member]) -> Sequence[Result]:
+    try:
+        with writing(connection):
+            return _together(connection, batch)
+    except (_Uneven, *MEMBER_FAULTS):
+        pass
+    with writing(connection):
+        return _one_by_one(connection, batch)
+
+
+def _together(connection: sqlite3.Connection, batch: Sequence[Member]) -> Sequence[Result]:
+    """Raises `_Uneven`, or one of `MEMBER_FAULTS`, unless every member holds."""
+    creates = [member for member in batch if isinstance(member, Create)]
+    appends = [member for member in batch if isinstance(member, Append)]
+    if len({append.rid for append in appends}) < len(appends):
+        # The order of one run's members matters, and these statements do not keep it.
+        raise _Uneven
+    rids = _insert_runs(connection, creates) if creates else range(0)
+    if appends:
+        _advance(connection, appends)
+    fresh = iter(rids)
+    results = [
+        Committed(member.rid, member.seq + len(member.events))
+        if isinstance(member, Append)
+        else Committed(next(fresh), len(member.events))
+        for member in batch
+    ]
+    connection.executemany(
+        _SQL["insert_event"],
+        [
+            (result.rid, seq, member.at, kind, data.decode())
+            for member, result in zip(batch, results, strict=True)
+            for seq, (kind, data) in enumerate(member.events, result.seq - len(member.events) + 1)
+        ],
+    )
+    return results
+
+
+def _insert_runs(connection: sqlite3.Connection, creates: Sequence[Create]) -> range:
+    """Returns the new runs' numbers."""
+    last = _last_of(connection, len(creates))
+    rids = range(last - len(creates) + 1, last + 1)
+    connection.executemany(_SQL["insert_run"], map(_run_values, rids, creates))
+    keys = [(create.workflow, create.key, create.run_id, create.fingerprint) for create in creates if create.key]
+    if keys:
+        connection.executemany(_SQL["insert_start_key"], keys)
+    return rids
+
+
+def _last_of(connection: sqlite3.Connection, count: int) -> int:
+    """Draws `count` numbers; the last of them."""
+    (row,) = connection.execute(_SQL["take_rids"], (count,)).fetchall()
+    return int(row["last"])
+
+
+def _run_values(rid: int, create: Create) -> tuple[object, ...]:
+    """In the order of `insert_run`."""
+    index = create.index
+    return (
+        rid,
+        create.run_id,
+        create.workflow,
+        create.version,
+        create.digest,
+        index.status.value,
+        index.step,
+        len(create.events),
+        create.owner,
+        0 if create.owner is None else 1,
+        index.wake_at,
+        create.key,
+        dumps(create.tags).decode(),
+        index.failure,
+        create.at,
+        index.started_at,
+        create.at,
+        index.ended_at,
+    )
+
+
+def _advance(connection: sqlite3.Connection, appends: Sequence[Append]) -> None:
+    """Moves the runs' rows, each on condition that it stands as its append supposes; then whatever else changes."""
+    staying = [_new(append) + _supposed(append) for append in appends if not _moves(append)]
+    moving = [_new(append) + _moved(append.index) + _supposed(append) for append in appends if _moves(append)]
+    held = 0
+    if staying:
+        held += connection.executemany(_SQL["advance"], staying).rowcount
+    if moving:
+        held += connection.executemany(_SQL["advance_and_move"], moving).rowcount
+    if held != len(appends):
+        raise _Uneven
+    for append in appends:
+        if append.taken:
+            connection.execute(_SQL["take_acts"], (append.rid, append.taken))
+        if append.opened or append.resolved or append.evidence:
+            _change_incidents(connection, append)
+
+
+def _moves(append: Append) -> bool:
+    """Whether an indexed column changes."""
+    before, after = append.previous, append.index
+    return before is None or after.release or before.status != after.status or before.wake_at != after.wake_at
+
+
+def _new(append: Append) -> tuple[object, ...]:
+    index = append.index
+    seq = append.seq + len(append.events)
+    return seq, index.step, index.failure, index.started_at, index.ended_at, append.at
+
+
+def _moved(index: Index) -> tuple[object, ...]:
+    return index.status.value, index.wake_at, index.release
+
+
+def _supposed(append: Append) -> tuple[object, ...]:
+    return append.rid, append.fence, append.seq, append.inbox
+
+
+def _change_incidents(connection: sqlite3.Connection, append: Append) -> None:
+    rid = append.rid
+    for incident in append.opened:
+        connection.execute(_SQL["open_incident"], incident_values(rid, incident))
+    for incident_id, evidence in append.evidence:
+        connection.execute(_SQL["attach_evidence"], (dumps(evidence).decode(), incident_id, rid))
+    for incident_id, resolution in append.resolved:
+        connection.execute(_SQL["resolve_incident"], (append.at, dumps(resolution).decode(), incident_id, rid))
+    connection.execute(_SQL["count_incidents"], (rid,))
+
+
+def _one_by_one(connection: sqlite3.Connection, batch: Sequence[Member]) -> Sequence[Result]:
+    """Each member in a savepoint of its own. Once one of a run fails, its later ones fail like it (semantics §6)."""
+    failed: dict[int, Result] = {}
+    results: list[Result] = []
+    for member in batch:
+        if isinstance(member, Create):
+            results.append(_alone(connection, member))
+            continue
+        result = failed.get(member.rid) or _alone(connection, member)
+        if not isinstance(result, Committed):
+            failed[member.rid] = result
+        results.append(result)
+    return results
+
+
+def _alone(connection: sqlite3.Connection, member: Member) -> Result:
+    connection.execute("SAVEPOINT member")
+    try:
+        (result,) = _together(connection, (member,))
+    except (_Uneven, *MEMBER_FAULTS) as fault:
+        connection.execute("ROLLBACK TO member")
+        reason = str(fault)
+        if isinstance(member, Create):
+            result = _why_not_created(connection, member, reason)
+        else:
+            result = _why_not_appended(connection, member, reason)
+    connection.execute("RELEASE member")
+    return result
+
+
+def _why_not_created(connection: sqlite3.Connection, create: Create, reason: str) -> Result:
+    row = connection.execute(_SQL["rid_of"], (create.run_id,)).fetchone()
+    if row is not None:
+        # Ours, if an earlier COMMIT went through and its answer was lost (P6).
+        ours = _holds(connection, row["rid"], 0, create)
+        return Committed(row["rid"], len(create.events)) if ours else Refused(f"there is a run {create.run_id} already")
+    row = connection.execute(_SQL["start_key"], (create.workflow, create.key)).fetchone()
+    if row is not None:
+        return Existing(row["run_id"] if row["removed_at"] is None else None, row["fingerprint"])
+    return Refused(reason)
+
+
+def _why_not_appended(connection: sqlite3.Connection, append: Append, reason: str) -> Result:
+    row = connection.execute(_SQL["standing"], (append.rid,)).fetchone()
+    if row is None:
+        return LeaseLost()
+    given_back = row["owner"] is None
+    fenced_off = row["fence"] != append.fence
+    if _was_committed(connection, append, row["seq"], given_back) and (append.index.release or not fenced_off):
+        return Committed(append.rid, append.seq + len(append.events))
+    if fenced_off or given_back:
+        return LeaseLost()
+    if row["inbox"] != append.inbox:
+        return Stale()
+    return Refused(reason) if row["seq"] == append.seq else LeaseLost()
+
+
+def _was_committed(connection: sqlite3.Connection, append: Append, seq: int, given_back: bool) -> bool:
+    """Whether this very append stands in the store: an earlier COMMIT went through and its answer was lost (P6)."""
+    if append.events:
+        return _holds(connection, append.rid, append.seq, append)
+    return append.index.release and given_back and seq == append.seq
+
+
+def _holds(connection: sqlite3.Connection, rid: int, after: int, member: Member) -> bool:
+    rows = connection.execute(_SQL["events_between"], (rid, after, after + len(member.events)))
+    return [tuple(row) for row in rows] == [(member.at, kind, data) for kind, data in member.events]
