@@ -1,0 +1,74 @@
+"""What stands in the tables: text with a style, and the cells that several commands have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import NamedTuple
+
+from bext_workflow.model.status import WorkflowStatus
+
+
+class Cell(NamedTuple):
+    """Text from anywhere; `style` is ours, and the screen takes nothing else from the text than its characters."""
+
+    text: str
+    style: str = ""
+
+
+NOTHING = Cell("–", "dim")
+
+_STATUS_STYLES = {
+    WorkflowStatus.PENDING: "dim",
+    WorkflowStatus.RUNNING: "cyan",
+    WorkflowStatus.WAITING: "blue",
+    WorkflowStatus.SUSPENDED: "bold magenta",
+    WorkflowStatus.COMPENSATING: "yellow",
+    WorkflowStatus.COMPLETED: "green",
+    WorkflowStatus.COMPENSATED: "bold yellow",
+    WorkflowStatus.FAILED: "bold red",
+    WorkflowStatus.CANCELLED: "bold",
+}
+
+_STEP_STYLES = {
+    "running": "cyan",
+    "retrying": "blue",
+    "in_doubt": "bold magenta",
+    "held": "magenta",
+    "completed": "green",
+    "failed": "bold red",
+    "undoing": "yellow",
+    "compensated": "bold yellow",
+    "left_in_place": "red",
+}
+
+
+def text(value: object) -> Cell:
+    """Any value; None and the empty string show as a dash."""
+    return NOTHING if value is None or value == "" else Cell(str(value))
+
+
+def listed(values: Iterable[str]) -> Cell:
+    return text(", ".join(values))
+
+
+def status(value: WorkflowStatus) -> Cell:
+    return Cell(value.value, _STATUS_STYLES[value])
+
+
+def step_status(value: str) -> Cell:
+    return Cell(value.replace("_", " "), _STEP_STYLES.get(value, ""))
+
+
+def moment(instant: str | None) -> Cell:
+    """An RFC 3339 instant as local time, to the second."""
+    return NOTHING if instant is None else Cell(f"{_local(instant):%m-%d %H:%M:%S}")
+
+
+def exact_moment(instant: str) -> Cell:
+    """An RFC 3339 instant as local time, to the millisecond: in a journal the order of things is the point."""
+    return Cell(f"{_local(instant):%m-%d %H:%M:%S.%f}"[:-3])
+
+
+def _local(instant: str) -> datetime:
+    return datetime.fromisoformat(instant).astimezone()

@@ -1,0 +1,1 @@
+"""The commands; each module is loaded when one of its commands is called (`tree`)."""

@@ -1,0 +1,55 @@
+"""`plugins list|show`."""
+
+from __future__ import annotations
+
+import click
+
+from bext_workflow.faces.cli import cells
+from bext_workflow.faces.cli.cells import Cell
+from bext_workflow.faces.cli.context import Session
+from bext_workflow.faces.cli.lookup import missing
+from bext_workflow.faces.cli.options import Command
+from bext_workflow.model.view import PluginView
+
+
+@click.command("list", cls=Command)
+@click.pass_obj
+def list_plugins(session: Session) -> None:
+    """List the plugins that the config names."""
+    plugins = session.ask(lambda reached: reached.workflows.plugins())
+    session.output.show_list(
+        plugins,
+        lambda screen: screen.table(("plugin", "distribution", "version", "workflows"), map(_row, plugins)),
+    )
+
+
+@click.command(cls=Command)
+@click.argument("name")
+@click.pass_obj
+def show(session: Session, name: str) -> None:
+    """Show a plugin."""
+    plugins = session.ask(lambda reached: reached.workflows.plugins())
+    plugin = next((plugin for plugin in plugins if plugin.name == name), None)
+    if plugin is None:
+        raise missing("plugin", name, [plugin.name for plugin in plugins])
+    session.output.show(
+        plugin,
+        lambda screen: screen.fields(
+            [
+                ("plugin", Cell(plugin.name, "bold")),
+                ("distribution", cells.text(plugin.distribution)),
+                ("version", cells.text(plugin.version)),
+                ("hooks", cells.listed(plugin.hooks)),
+                ("workflows", cells.listed(plugin.workflows)),
+            ]
+        ),
+    )
+
+
+def _row(plugin: PluginView) -> tuple[Cell, ...]:
+    return (
+        Cell(plugin.name),
+        cells.text(plugin.distribution),
+        cells.text(plugin.version),
+        cells.listed(plugin.workflows),
+    )

@@ -1,0 +1,143 @@
+"""`runs list`, `runs show`, `runs events`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict, Unpack
+
+import click
+import msgspec
+
+from bext_workflow.faces.cli import cells, journal, run_card
+from bext_workflow.faces.cli.arguments import REFERENCE, cursor_option, limit_option, run_argument
+from bext_workflow.faces.cli.cells import Cell
+from bext_workflow.faces.cli.context import Session
+from bext_workflow.faces.cli.options import Command
+from bext_workflow.faces.cli.paging import collect
+from bext_workflow.faces.cli.run_card import Card
+from bext_workflow.faces.cli.values import Parsed, Tag, WorkflowRef, parse_instant, parse_tag
+from bext_workflow.model.status import IncidentKind, WorkflowStatus
+from bext_workflow.model.view import EventView, Page, RunView
+from bext_workflow.service.protocols import RunQuery
+from bext_workflow.service.wiring import Reached
+
+_INSTANT = Parsed("INSTANT", parse_instant)
+
+
+class _Filters(TypedDict):
+    """The options of `runs list` that are fields of the query as they are."""
+
+    status: tuple[WorkflowStatus, ...]
+    tags: dict[str, str]
+    since: str | None
+    until: str | None
+    incident: IncidentKind | None
+
+
+def _as_dict(context: click.Context, option: click.Parameter, tags: Sequence[Tag]) -> dict[str, str]:
+    return dict(tags)
+
+
+@click.command("list", cls=Command)
+@click.option("--workflow", type=REFERENCE, metavar="WORKFLOW[@VERSION]", help="Only runs of this workflow.")
+@click.option(
+    "--status",
+    type=click.Choice(WorkflowStatus, case_sensitive=False),
+    multiple=True,
+    help="Only runs in this status. Repeatable.",
+)
+@click.option(
+    "--tag",
+    "tags",
+    type=Parsed("NAME=VALUE", parse_tag),
+    multiple=True,
+    callback=_as_dict,
+    help="Only runs with this tag. Repeatable.",
+)
+@click.option("--since", type=_INSTANT, help="Only runs created then or later.")
+@click.option("--until", type=_INSTANT, help="Only runs created before.")
+@click.option(
+    "--incident",
+    type=click.Choice(IncidentKind, case_sensitive=False),
+    help="Only runs with an open incident of this kind.",
+)
+@limit_option
+@cursor_option
+@click.pass_obj
+def list_runs(
+    session: Session, workflow: WorkflowRef | None, limit: int, cursor: str | None, **filters: Unpack[_Filters]
+) -> None:
+    """List runs, newest first."""
+    name, version = workflow or (None, None)
+    query = RunQuery(workflow=name, version=version, **filters)
+
+    async def fetch(reached: Reached) -> Page[RunView]:
+        async def page(limit: int, cursor: str | None) -> Page[RunView]:
+            return await reached.runs.list(msgspec.structs.replace(query, limit=limit, cursor=cursor))
+
+        return await collect(page, limit=limit, cursor=cursor)
+
+    found = session.ask(fetch)
+    session.output.show_list(
+        found.items,
+        lambda screen: screen.table(("run", "workflow", "status", "step", "created"), map(_run_row, found.items)),
+        next_cursor=found.next_cursor,
+    )
+
+
+@click.command(cls=Command)
+@run_argument
+@click.pass_obj
+def show(session: Session, run_id: str) -> None:
+    """Show a run: its steps, its context, what holds it.
+
+    RUN is the run's id, or as much of its beginning as no other run has.
+    """
+
+    async def fetch(reached: Reached) -> Card:
+        return await run_card.look(reached, await reached.runs.get(run_id))
+
+    run_card.show(session, session.ask(fetch))
+
+
+@click.command(cls=Command)
+@run_argument
+@click.option("--after", type=click.IntRange(min=0), default=0, help="Only events with a higher seq than this.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many; else all.")
+@click.pass_obj
+def events(session: Session, run_id: str, after: int, limit: int | None) -> None:
+    """List the journal of a run, oldest first."""
+
+    async def fetch(reached: Reached) -> Page[EventView]:
+        async def page(limit: int, cursor: str | None) -> Page[EventView]:
+            return await reached.runs.events(run_id, after=int(cursor) if cursor else after, limit=limit)
+
+        return await collect(page, limit=limit, cursor=None)
+
+    found = session.ask(fetch)
+    session.output.show_list(
+        found.items,
+        lambda screen: screen.table(("seq", "at", "event", "step", "what"), map(_event_row, found.items)),
+        next_cursor=found.next_cursor,
+        go_on="--after",
+    )
+
+
+def _run_row(run: RunView) -> tuple[Cell, ...]:
+    return (
+        Cell(run.run_id),
+        Cell(f"{run.workflow}@{run.version}"),
+        cells.status(run.status),
+        cells.text(run.step),
+        cells.moment(run.created_at),
+    )
+
+
+def _event_row(event: EventView) -> tuple[Cell, ...]:
+    return (
+        cells.text(event.seq),
+        cells.exact_moment(event.at),
+        Cell(journal.words(event)),
+        cells.text(journal.step_of(event)),
+        Cell(journal.detail(event)),
+    )

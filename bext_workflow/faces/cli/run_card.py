@@ -1,0 +1,112 @@
+"""One run, as people see it: what it is, how its steps went, what holds it and what to type about that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from bext_workflow.faces.cli import cells
+from bext_workflow.faces.cli.cells import Cell
+from bext_workflow.faces.cli.context import Session
+from bext_workflow.model.json import JsonObject
+from bext_workflow.model.status import Action, WorkflowStatus
+from bext_workflow.model.view import IncidentView, RunView, StepView
+from bext_workflow.service.wiring import Reached
+
+if TYPE_CHECKING:
+    from bext_workflow.faces.cli.screen import Screen
+
+MEANINGS = {
+    Action.DONE: "it has happened; go on from there",
+    Action.NOT_DONE: "it has not happened; call it again",
+    Action.FAIL: "it has not happened; roll back",
+    Action.FAIL_UNDO: "undo it too, then roll back",
+    Action.RETRY: "try again from exactly there",
+    Action.UNDONE: "a person has undone it; go on",
+    Action.SKIP: "leave it in place; undo the rest",
+    Action.CANCEL: "stop the run and undo what it has done",
+    Action.CLOSE: "leave everything as it is",
+}
+
+
+class Card(msgspec.Struct, frozen=True):
+    """A run and its open incidents."""
+
+    run: RunView
+    incidents: Sequence[IncidentView] = ()
+
+
+async def look(reached: Reached, run: RunView) -> Card:
+    """The run with what holds it."""
+    if run.status is WorkflowStatus.COMPLETED:
+        return Card(run)
+    page = await reached.operations.incidents(run_id=run.run_id)
+    return Card(run, page.items)
+
+
+def show(session: Session, card: Card) -> None:
+    """Writes the run: the resource, or the card."""
+    session.output.show(card.run, lambda screen: _draw(screen, card, session))
+
+
+def answers(incident: IncidentView, session: Session) -> Iterator[str]:
+    """For each answer that the incident takes, the line to type."""
+    for action in incident.actions:
+        line = session.command("incidents", "resolve", incident.id, "--action", action.value, "--note", "…")
+        yield f"{line}   # {MEANINGS[action]}"
+
+
+def _draw(screen: Screen, card: Card, session: Session) -> None:
+    run = card.run
+    screen.fields(_fields(run))
+    if run.steps:
+        screen.heading("Steps")
+        screen.table(("step", "status", "attempts", "ended", "reason"), map(_step_row, run.steps))
+    if run.context:
+        screen.heading("Context")
+        screen.fields(_values(run.context))
+    for incident in card.incidents:
+        screen.heading(f"Incident {incident.kind.replace('_', ' ')}: {incident.step or 'the run'}")
+        screen.say(incident.reason)
+        screen.commands(answers(incident, session))
+    if run.status is WorkflowStatus.FAILED and run.left_in_place and not card.incidents:
+        screen.heading("To undo what is left in place")
+        screen.commands([session.command("runs", "cancel", run.run_id)])
+
+
+def _fields(run: RunView) -> Iterator[tuple[str, Cell]]:
+    yield "run", Cell(run.run_id, "bold")
+    yield "workflow", Cell(f"{run.workflow}@{run.version}")
+    yield "status", cells.status(run.status)
+    if run.step is not None:
+        yield "step", cells.text(run.step)
+    if run.failure is not None:
+        yield "failure", Cell(run.failure, "red")
+    if run.left_in_place:
+        yield "left in place", cells.listed(run.left_in_place)
+    if run.key is not None:
+        yield "key", cells.text(run.key)
+    if run.tags:
+        yield "tags", cells.listed(f"{name}={value}" for name, value in run.tags.items())
+    yield "created", cells.moment(run.created_at)
+    if run.ended_at is not None:
+        yield "ended", cells.moment(run.ended_at)
+
+
+def _step_row(step: StepView) -> tuple[Cell, ...]:
+    name = f"{step.step} #{step.visit}" if step.visit > 1 else step.step
+    reason = step.reason or (f"again at {cells.moment(step.retry_at).text}" if step.retry_at else "")
+    return (
+        cells.text(name),
+        cells.step_status(step.status),
+        cells.text(step.attempts),
+        cells.moment(step.undone_at or step.ended_at),
+        Cell(reason),
+    )
+
+
+def _values(context: JsonObject) -> Iterator[tuple[str, Cell]]:
+    for name, value in context.items():
+        yield name, Cell(value if isinstance(value, str) else msgspec.json.encode(value).decode())

@@ -1,0 +1,81 @@
+"""The form for people, on rich. All text passes through here and loses its control characters and markup."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bext_workflow.faces.cli.cells import Cell
+from bext_workflow.faces.cli.text import one_line, plain, wants_colour
+
+_UNBOUNDED = 10_000
+
+
+class _PlainConsole(Console):
+    def on_broken_pipe(self) -> None:
+        """Rich would end the process with 1; here it is an error like others, and `problems` knows it."""
+        raise BrokenPipeError
+
+
+class Screen:
+    """Tables, fields and lines on one stream. What is no terminal has no width: nothing is folded or cut for it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        terminal = stream.isatty()
+        self.console = _PlainConsole(
+            file=stream,
+            force_terminal=wants_colour(stream) or None,
+            no_color=not wants_colour(stream),
+            width=None if terminal or "COLUMNS" in os.environ else _UNBOUNDED,
+            highlight=False,
+            markup=False,
+            emoji=False,
+        )
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
+        self.console.print(as_table(columns, rows))
+
+    def fields(self, pairs: Iterable[tuple[str, Cell]]) -> None:
+        """Names with their values, one a line."""
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(style="dim", no_wrap=True)
+        grid.add_column(overflow="fold")
+        for name, cell in pairs:
+            grid.add_row(name, _rendered(cell))
+        self.console.print(grid)
+
+    def heading(self, title: str) -> None:
+        self.console.print()
+        self.console.print(Text(title, style="bold"))
+
+    def say(self, words: str, style: str = "") -> None:
+        self.console.print(Text(one_line(words), style=style))
+
+    def block(self, words: str, style: str = "") -> None:
+        """Text of several lines, as it is."""
+        self.console.print(Text(plain(words), style=style), soft_wrap=True)
+
+    def commands(self, lines: Iterable[str]) -> None:
+        """Lines to type: never folded, so that they can be copied."""
+        for line in lines:
+            self.console.print(Text(f"  {plain(line)}", style="bold"), soft_wrap=True)
+
+
+def as_table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
+    """The first column is what a person copies (an id, a name): it is never cut."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
+    for position, title in enumerate(columns):
+        table.add_column(title, no_wrap=position == 0, overflow="fold")
+    for row in rows:
+        table.add_row(*map(_rendered, row))
+    return table
+
+
+def _rendered(cell: Cell) -> Text:
+    return Text(one_line(cell.text), style=cell.style)

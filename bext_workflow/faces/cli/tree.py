@@ -1,0 +1,96 @@
+"""Every command, by name."""
+
+from __future__ import annotations
+
+import click
+
+from bext_workflow.faces.cli.lazy import Lazy, LazyGroup
+
+PROGRAM = "bext-host"
+
+_HERE = "bext_workflow.faces.cli.commands"
+
+
+def _version(context: click.Context, option: click.Parameter, asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        click.echo(f"{PROGRAM} {version('bext-workflow')}")
+        context.exit()
+
+
+_RUNS = LazyGroup(
+    "runs",
+    help="Start runs, look at them, act on them. `run` is the same.",
+    children={
+        "start": Lazy(f"{_HERE}.runs_start:start", "Start a run of a workflow."),
+        "list": Lazy(f"{_HERE}.runs_read:list_runs", "List runs, newest first."),
+        "show": Lazy(f"{_HERE}.runs_read:show", "Show a run: its steps, its context, what holds it."),
+        "events": Lazy(f"{_HERE}.runs_read:events", "List the journal of a run."),
+        "watch": Lazy(f"{_HERE}.runs_follow:watch", "Follow a run until it has ended."),
+        "result": Lazy(f"{_HERE}.runs_follow:result", "Show how a run ended; the exit code tells it too."),
+        "cancel": Lazy(f"{_HERE}.runs_act:cancel", "Stop a run and undo what it has done."),
+        "retry": Lazy(f"{_HERE}.runs_act:retry", "Set a failed run going again."),
+    },
+)
+
+_INCIDENTS = LazyGroup(
+    "incidents",
+    help="What a person must decide.",
+    children={
+        "list": Lazy(f"{_HERE}.incidents:list_incidents", "List incidents, newest first."),
+        "show": Lazy(f"{_HERE}.incidents:show", "Show an incident and the answers that it takes."),
+        "resolve": Lazy(f"{_HERE}.incidents:resolve", "Answer an incident."),
+    },
+)
+
+_PLUGINS = LazyGroup(
+    "plugins",
+    help="The plugins that the config names.",
+    children={
+        "list": Lazy(f"{_HERE}.plugins:list_plugins", "List the plugins."),
+        "show": Lazy(f"{_HERE}.plugins:show", "Show a plugin."),
+    },
+)
+
+_WORKFLOWS = LazyGroup(
+    "workflows",
+    help="The workflows that can be started.",
+    children={
+        "list": Lazy(f"{_HERE}.workflows:list_workflows", "List the workflows."),
+        "show": Lazy(f"{_HERE}.workflows:show", "Show a workflow and its steps."),
+    },
+)
+
+_CONFIG = LazyGroup(
+    "config",
+    help="The configuration.",
+    children={"show": Lazy(f"{_HERE}.config:show", "Show the config in effect: defaults filled in, secrets left out.")},
+)
+
+root = LazyGroup(
+    PROGRAM,
+    help="Durable workflows and sagas: serve them, start them, look after them.",
+    params=[
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            expose_value=False,
+            is_eager=True,
+            callback=_version,
+            help="Show the version.",
+        )
+    ],
+    children={
+        "demo": Lazy(f"{_HERE}.demo:demo", "See the checkout saga at work, in a folder of its own."),
+        "init": Lazy(f"{_HERE}.init:init", "Write a config, a plugin package and a test, ready to run."),
+        "check": Lazy(f"{_HERE}.check:check", "Say what can be known before serving."),
+        "serve": Lazy(f"{_HERE}.serve:serve", "Run the host until it is told to stop."),
+        "runs": _RUNS,
+        "incidents": _INCIDENTS,
+        "workflows": _WORKFLOWS,
+        "plugins": _PLUGINS,
+        "config": _CONFIG,
+    },
+    aliases={"run": "runs"},
+)
