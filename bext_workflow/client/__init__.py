@@ -1,0 +1,135 @@
+"""The service over HTTP: the same protocols, the same views, the same errors as straight on the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TypeVar
+from urllib.parse import quote
+
+import anyio
+import httpx
+import msgspec
+from uuid_utils import uuid7
+
+from bext_workflow.client.wire import POLL_MS, Wire, header_value
+from bext_workflow.model.json import Json
+from bext_workflow.model.status import TERMINAL, WorkflowStatus
+from bext_workflow.model.view import EventView, IncidentView, Page, PluginView, RunView, WorkflowView
+from bext_workflow.service.protocols import (
+    DEFAULT_LIMIT,
+    Acknowledged,
+    CancelPlan,
+    CancelRequest,
+    ResolveRequest,
+    RetryRequest,
+    RunQuery,
+    Started,
+    StartRequest,
+)
+
+T = TypeVar("T")
+
+_SETTLED = TERMINAL | {WorkflowStatus.SUSPENDED, WorkflowStatus.WAITING}
+
+
+class HttpClient:
+    """`Runs`, `Operations` and `Workflows` of the host at `url`; an async context manager.
+
+    Besides the errors of the protocols, every call raises `Unavailable` when no host answers there. `transport`
+    replaces the network. Raises `UsageError` for a URL or a token that cannot be one.
+    """
+
+    def __init__(
+        self, url: str, token: str | None = None, *, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
+        self.url = url
+        self._wire = Wire(url, token, transport)
+
+    async def __aenter__(self) -> HttpClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._wire.close()
+
+    async def start(self, request: StartRequest) -> Started:
+        """With a key always, so that it can be sent again when a connection fails."""
+        body = msgspec.structs.asdict(request)
+        key = body.pop("key") or str(uuid7())
+        headers = {b"Idempotency-Key": header_value(key, "start key")}
+        response = await self._wire.send("POST", "/runs", body=body, headers=headers, repeatable=True)
+        return Started(
+            run=self._wire.decode(response, RunView),
+            created=response.status_code == 201,
+            driven=response.headers.get("Bext-Driven") == "true",
+        )
+
+    async def get(self, run_id: str) -> RunView:
+        return await self._get(_run(run_id), RunView)
+
+    async def list(self, query: RunQuery) -> Page[RunView]:
+        parameters = msgspec.structs.asdict(query)
+        parameters["tag"] = [f"{key}={value}" for key, value in parameters.pop("tags").items()]
+        return await self._get("/runs", Page[RunView], **parameters)
+
+    async def events(self, run_id: str, *, after: int = 0, limit: int = DEFAULT_LIMIT) -> Page[EventView]:
+        return await self._get(f"{_run(run_id)}/events", Page[EventView], after=after, limit=limit)
+
+    async def result(self, run_id: str, *, wait_ms: int = 0) -> RunView:
+        """Asks again and again, each time for at most `POLL_MS`."""
+        end = anyio.current_time() + wait_ms / 1000
+        while True:
+            left_ms = max(0, round((end - anyio.current_time()) * 1000))
+            run = await self._get(f"{_run(run_id)}/result", RunView, wait=f"{min(left_ms, POLL_MS)}ms")
+            if run.status in _SETTLED or anyio.current_time() >= end:
+                return run
+
+    async def cancel(self, run_id: str, request: CancelRequest) -> Acknowledged:
+        return await self._post(f"{_run(run_id)}/cancel", request, Acknowledged)
+
+    async def plan_cancel(self, run_id: str, request: CancelRequest) -> CancelPlan:
+        return await self._post(f"{_run(run_id)}/cancel", request, CancelPlan, dry_run=True)
+
+    async def retry(self, run_id: str, request: RetryRequest) -> Acknowledged:
+        return await self._post(f"{_run(run_id)}/retry", request, Acknowledged)
+
+    async def incidents(
+        self,
+        *,
+        run_id: str | None = None,
+        open_only: bool = True,
+        limit: int = DEFAULT_LIMIT,
+        cursor: str | None = None,
+    ) -> Page[IncidentView]:
+        return await self._get(
+            "/incidents", Page[IncidentView], run_id=run_id, open_only=open_only, limit=limit, cursor=cursor
+        )
+
+    async def incident(self, incident_id: str) -> IncidentView:
+        return await self._get(_incident(incident_id), IncidentView)
+
+    async def resolve(self, incident_id: str, request: ResolveRequest) -> Acknowledged:
+        return await self._post(f"{_incident(incident_id)}/resolve", request, Acknowledged)
+
+    async def workflows(self) -> Sequence[WorkflowView]:
+        return (await self._get("/workflows", Page[WorkflowView])).items
+
+    async def plugins(self) -> Sequence[PluginView]:
+        return (await self._get("/plugins", Page[PluginView])).items
+
+    async def _get(self, path: str, kind: type[T], **parameters: Json) -> T:
+        return self._wire.decode(await self._wire.send("GET", path, parameters=parameters, repeatable=True), kind)
+
+    async def _post(self, path: str, request: msgspec.Struct, kind: type[T], **parameters: Json) -> T:
+        body = msgspec.structs.asdict(request)
+        return self._wire.decode(await self._wire.send("POST", path, parameters=parameters, body=body), kind)
+
+
+def _run(run_id: str) -> str:
+    return f"/runs/{quote(run_id, safe='')}"
+
+
+def _incident(incident_id: str) -> str:
+    return f"/incidents/{quote(incident_id, safe='')}"
