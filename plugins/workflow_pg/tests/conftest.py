@@ -1,8 +1,26 @@
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+
+from bext_workflow.plugin.hookspecs import HostInfo
+from bext_workflow_pg.checkout import CheckoutPlugin
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> HostInfo:
+    return HostInfo(data_dir=tmp_path, store=f"sqlite:{tmp_path / 'bext.db'}")
+
+
+@pytest.fixture
+async def plugin(host: HostInfo) -> AsyncIterator[CheckoutPlugin]:
+    """A plugin of its own, as between start and stop of a host, with its ledger in memory."""
+    plugin = CheckoutPlugin()
+    plugin.configure({"ledger": ":memory:"}, host)
+    async with plugin.lifespan():
+        yield plugin
 
 
 @pytest.fixture

@@ -1,0 +1,165 @@
+"""The checkout saga: reserve stock, charge the card, send the receipt; refund and release when it cannot be finished.
+
+Each step is one call of one service with `run.idempotency_key`, and says with its outcome how the call ended: the
+host does the rest. The hooks are plain functions, so the host runs them in threads; the plugin keeps nothing between
+two calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+
+from bext_workflow import (
+    RetryPolicy,
+    StepDefinition,
+    StepOutcome,
+    WorkflowDefinition,
+    WorkflowError,
+    WorkflowRun,
+    hookimpl,
+)
+from bext_workflow.model.json import Json
+from bext_workflow.plugin.hookspecs import HostInfo
+from bext_workflow_pg import sandbox
+from bext_workflow_pg.errors import Refused, Transient
+from bext_workflow_pg.ledger import Ledger
+from bext_workflow_pg.order import read_order
+from bext_workflow_pg.settings import ledger_location
+
+CHECKOUT = WorkflowDefinition(
+    id="checkout",
+    version=1,
+    description="Reserve stock, charge the card, send the receipt.",
+    steps=(
+        StepDefinition(
+            name="reserve_stock",
+            retries=RetryPolicy(max_attempts=3, backoff_ms=500, backoff_multiplier=2.0, max_backoff_ms=5000),
+            compensate_on_failure=True,
+        ),
+        StepDefinition(
+            name="charge_card",
+            retries=RetryPolicy.none(),
+            idempotent=False,
+            compensate_on_failure=True,
+        ),
+        StepDefinition(
+            name="send_receipt",
+            retries=RetryPolicy(max_attempts=5, backoff_ms=200, backoff_multiplier=2.0, max_backoff_ms=10_000),
+        ),
+    ),
+)
+
+
+class CheckoutPlugin:
+    """The hooks. `open_ledger` is called with the ledger's location when the host starts."""
+
+    def __init__(self, open_ledger: Callable[[str], Ledger] = Ledger.open) -> None:
+        self._open_ledger = open_ledger
+        self._location: str | None = None
+        self._ledger: Ledger | None = None
+
+    @property
+    def ledger(self) -> Ledger:
+        if self._ledger is None:
+            raise RuntimeError("the ledger is open inside lifespan() only")
+        return self._ledger
+
+    @hookimpl
+    def name(self) -> str:
+        return "workflow-pg"
+
+    @hookimpl
+    def configure(self, config: Mapping[str, Json], host: HostInfo) -> None:
+        self._location = ledger_location(config, host)
+
+    @hookimpl
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        if self._location is None:
+            raise RuntimeError("configure() comes before lifespan()")
+        self._ledger = ledger = await asyncio.to_thread(self._open_ledger, self._location)
+        try:
+            yield
+        finally:
+            self._ledger = None
+            await asyncio.to_thread(ledger.close)
+
+    @hookimpl
+    def definitions(self) -> list[WorkflowDefinition]:
+        return [CHECKOUT]
+
+    @hookimpl
+    def run_step(self, run: WorkflowRun, step_name: str) -> StepOutcome:
+        match step_name:
+            case "reserve_stock":
+                return self._reserve_stock(run)
+            case "charge_card":
+                return self._charge_card(run)
+            case "send_receipt":
+                return self._send_receipt(run)
+            case other:
+                raise WorkflowError.step_not_found(other)
+
+    @hookimpl
+    def compensate_step(self, run: WorkflowRun, step_name: str) -> None:
+        try:
+            match step_name:
+                case "reserve_stock":
+                    self._release_stock(run)
+                case "charge_card":
+                    self._refund_card(run)
+                case "send_receipt":
+                    pass  # A mail that was sent stays sent.
+                case other:
+                    raise WorkflowError.step_not_found(other)
+        except Transient as error:
+            raise WorkflowError(str(error), retryable=True) from error
+        except Refused as error:
+            raise WorkflowError(str(error)) from error
+
+    def _reserve_stock(self, run: WorkflowRun) -> StepOutcome:
+        try:
+            order = read_order(run.context)
+            sandbox.warehouse(order.sku, run.attempt)
+            reservation = self.ledger.reserve(run.idempotency_key, order)
+        except Transient as error:
+            return StepOutcome.Retry(after_ms=500, reason=str(error))
+        except Refused as error:
+            return StepOutcome.Fail(str(error), compensate=False)  # Nothing to undo yet.
+        return StepOutcome.Continue({"reservation_id": reservation.id})
+
+    def _charge_card(self, run: WorkflowRun) -> StepOutcome:
+        try:
+            order = read_order(run.context)
+            sandbox.card_network(order.payment_method, run.attempt)
+            charge = self.ledger.charge(run.idempotency_key, order)
+        except Transient as error:
+            return StepOutcome.Retry(reason=str(error))
+        except Refused as error:
+            return StepOutcome.Fail(str(error), compensate=True)  # Roll back the reservation.
+        return StepOutcome.Continue({"charge_id": charge.id})
+
+    def _send_receipt(self, run: WorkflowRun) -> StepOutcome:
+        try:
+            order = read_order(run.context)
+            sandbox.mail_server(order.email)
+            receipt = self.ledger.send(run.idempotency_key, order)
+        except Transient as error:
+            return StepOutcome.Retry(reason=str(error))
+        except Refused as error:
+            return StepOutcome.Fail(str(error), compensate=True)  # Refund, then release.
+        return StepOutcome.Continue({"receipt_id": receipt.id})
+
+    def _release_stock(self, run: WorkflowRun) -> None:
+        sandbox.warehouse_return(run.context.get("sku"), run.attempt)
+        self.ledger.release(run.idempotency_key, of=_forward_key(run), reservation_id=run.context.get("reservation_id"))
+
+    def _refund_card(self, run: WorkflowRun) -> None:
+        self.ledger.refund(run.idempotency_key, of=_forward_key(run), charge_id=run.context.get("charge_id"))
+
+
+def _forward_key(run: WorkflowRun) -> str:
+    """The key of the step that is undone. The context need not have an id: the step may never have returned."""
+    return run.idempotency_key.removesuffix(":compensate")
