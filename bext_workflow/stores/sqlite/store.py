@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class SqliteStore:
-    """`Store` over one SQLite file, or, without a path, over a database in memory: there the writer's thread reads, too."""
+    """`Store` over one SQLite file, or, without a path, over a database in memory (one thread, one connection)."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path

@@ -21,6 +21,7 @@ from bext_workflow.ports.store import (
 from bext_workflow.stores.sqlite import queries
 from bext_workflow.stores.sqlite.connection import writing
 from bext_workflow.stores.sqlite.faults import MEMBER_FAULTS
+from bext_workflow.stores.sqlite.many import execute_rows
 from bext_workflow.stores.sqlite.rows import incident_values
 
 _SQL = queries.load("write.sql")
@@ -57,7 +58,8 @@ def _together(connection: sqlite3.Connection, batch: Sequence[Member]) -> Sequen
         else Committed(next(fresh), len(member.events))
         for member in batch
     ]
-    connection.executemany(
+    execute_rows(
+        connection,
         _SQL["insert_event"],
         [
             (result.rid, seq, member.at, kind, data.decode())
@@ -70,19 +72,14 @@ def _together(connection: sqlite3.Connection, batch: Sequence[Member]) -> Sequen
 
 def _insert_runs(connection: sqlite3.Connection, creates: Sequence[Create]) -> range:
     """Returns the new runs' numbers."""
-    last = _last_of(connection, len(creates))
+    connection.execute(_SQL["draw_rids"], (len(creates),))
+    (last,) = connection.execute(_SQL["last_rid"]).fetchone()
     rids = range(last - len(creates) + 1, last + 1)
-    connection.executemany(_SQL["insert_run"], map(_run_values, rids, creates))
+    execute_rows(connection, _SQL["insert_run"], list(map(_run_values, rids, creates)))
     keys = [(create.workflow, create.key, create.run_id, create.fingerprint) for create in creates if create.key]
     if keys:
-        connection.executemany(_SQL["insert_start_key"], keys)
+        execute_rows(connection, _SQL["insert_start_key"], keys)
     return rids
-
-
-def _last_of(connection: sqlite3.Connection, count: int) -> int:
-    """Draws `count` numbers; the last of them."""
-    (row,) = connection.execute(_SQL["take_rids"], (count,)).fetchall()
-    return int(row["last"])
 
 
 def _run_values(rid: int, create: Create) -> tuple[object, ...]:
@@ -112,13 +109,10 @@ def _run_values(rid: int, create: Create) -> tuple[object, ...]:
 
 def _advance(connection: sqlite3.Connection, appends: Sequence[Append]) -> None:
     """Moves the runs' rows, each on condition that it stands as its append supposes; then whatever else changes."""
-    staying = [_new(append) + _supposed(append) for append in appends if not _moves(append)]
-    moving = [_new(append) + _moved(append.index) + _supposed(append) for append in appends if _moves(append)]
-    held = 0
-    if staying:
-        held += connection.executemany(_SQL["advance"], staying).rowcount
-    if moving:
-        held += connection.executemany(_SQL["advance_and_move"], moving).rowcount
+    staying = [_supposed(append) + _new(append) for append in appends if not _moves(append)]
+    moving = [_supposed(append) + _new(append) + _moved(append.index) for append in appends if _moves(append)]
+    held = execute_rows(connection, _SQL["advance"], staying)
+    held += execute_rows(connection, _SQL["advance_and_move"], moving)
     if held != len(appends):
         raise _Uneven
     for append in appends:

@@ -1,6 +1,6 @@
 -- Due and nobody's, or, where this process alone may drive (`:alone`), owned by anyone else.
 -- name: claimable
-WITH served AS MATERIALIZED (
+WITH served AS (
     SELECT json_extract(value, '$[0]') AS workflow, json_extract(value, '$[1]') AS version FROM json_each(:served)
 )
 SELECT rid, orphan FROM (
@@ -25,7 +25,7 @@ ORDER BY wake_at LIMIT :limit;
 UPDATE runs SET owner = ?, fence = fence + 1 WHERE rid IN (SELECT value FROM json_each(?));
 
 -- name: next_wake
-WITH served AS MATERIALIZED (
+WITH served AS (
     SELECT json_extract(value, '$[0]') AS workflow, json_extract(value, '$[1]') AS version FROM json_each(:served)
 )
 SELECT wake_at FROM runs

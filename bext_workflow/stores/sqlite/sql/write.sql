@@ -1,5 +1,8 @@
--- name: take_rids
-UPDATE numbers SET last = last + ? WHERE name = 'rid' RETURNING last;
+-- name: draw_rids
+UPDATE numbers SET last = last + ? WHERE name = 'rid';
+
+-- name: last_rid
+SELECT last FROM numbers WHERE name = 'rid';
 
 -- name: insert_run
 INSERT INTO runs (
@@ -15,13 +18,19 @@ INSERT INTO journal (rid, seq, at, kind, data) VALUES (?, ?, ?, ?, ?);
 
 -- The two forms of an append. Its rowcount is the check of fence, gap and inbox. The first leaves the indexed columns alone.
 -- name: advance
-UPDATE runs SET seq = ?, step = ?, failure = ?, started_at = ?, ended_at = ?, updated_at = ?
-WHERE rid = ? AND fence = ? AND seq = ? AND inbox = ? AND owner IS NOT NULL;
+UPDATE runs SET
+    seq = new.column5, step = new.column6, failure = new.column7, started_at = new.column8, ended_at = new.column9,
+    updated_at = new.column10
+FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS new
+WHERE rid = new.column1 AND fence = new.column2 AND seq = new.column3 AND inbox = new.column4 AND owner IS NOT NULL;
 
 -- name: advance_and_move
-UPDATE runs SET seq = ?, step = ?, failure = ?, started_at = ?, ended_at = ?, updated_at = ?,
-    status = ?, wake_at = ?, owner = CASE WHEN ? THEN NULL ELSE owner END
-WHERE rid = ? AND fence = ? AND seq = ? AND inbox = ? AND owner IS NOT NULL;
+UPDATE runs SET
+    seq = new.column5, step = new.column6, failure = new.column7, started_at = new.column8, ended_at = new.column9,
+    updated_at = new.column10,
+    status = new.column11, wake_at = new.column12, owner = CASE WHEN new.column13 THEN NULL ELSE owner END
+FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS new
+WHERE rid = new.column1 AND fence = new.column2 AND seq = new.column3 AND inbox = new.column4 AND owner IS NOT NULL;
 
 -- name: take_acts
 DELETE FROM inbox WHERE rid = ? AND n <= ?;
