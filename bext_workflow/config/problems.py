@@ -61,12 +61,17 @@ def raise_any(problems: Iterable[ConfigError]) -> None:
 
 def translated(error: ValidationError, file: Path) -> list[ConfigError]:
     """One `ConfigError` for each of pydantic's."""
-    return [_problem(details, str(file)) for details in error.errors(include_url=False)]
+    return [_problem(details, str(file)) for details in error.errors(include_url=False) if not _is_echo(details)]
 
 
 def key_path(location: Location) -> str:
     """`plugins[0].workflows[1].steps` of ("plugins", 0, "workflows", 1, "steps")."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).removeprefix(".")
+
+
+def _is_echo(details: ErrorDetails) -> bool:
+    """pydantic also calls a list too short of which each item was refused."""
+    return details["type"] == "too_short" and bool(details["input"])
 
 
 def _problem(details: ErrorDetails, file: str) -> ConfigError:

@@ -13,6 +13,11 @@ from bext_workflow.model.json import JsonObject
 FILE_NAME = "bext.config.toml"
 MAX_BYTES = 262_144
 
+MAX_KEY_PARTS = 100
+_PART = r"""(?:[\w\-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_ENDLESS_KEY = re.compile(rf"(?<![\w\-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MAX_KEY_PARTS}}}")
+"""A dotted key, or text that looks like one: tomllib takes time and memory by the square of its parts."""
+
 _HEADER = re.compile(r"^\s*\[\[?\s*plugins\s*(\.[^\]]*)?\]", re.MULTILINE)
 
 
@@ -37,6 +42,10 @@ def choose_config(path: Path | None) -> Path:
 def read_toml(file: Path) -> JsonObject:
     """The tables of the file, unchecked. Raises `ConfigError`."""
     text = _read_text(file)
+    if _ENDLESS_KEY.search(text):
+        raise ConfigError(
+            f"a dotted key of more than {MAX_KEY_PARTS} parts", file=str(file), mend="write the tables as [tables]"
+        )
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -50,7 +59,7 @@ def read_toml(file: Path) -> JsonObject:
 def wrong_nesting(file: Path) -> ConfigError:
     """The error for `[[plugins.workflows]]` before, or without, the `[[plugins]]` that it belongs to."""
     return ConfigError(
-        "a [plugins.…] table stands before the first [[plugins]]",
+        "the tables of plugins do not begin with [[plugins]]",
         file=str(file),
         path="plugins",
         mend="begin each plugin with [[plugins]] and its name, then its [[plugins.workflows]] and [plugins.config]",

@@ -16,6 +16,7 @@ from bext_workflow.config.values import (
     check_source,
     check_step_name,
     check_store,
+    check_text,
     one_step_only,
     supported_isolation,
 )
@@ -27,6 +28,7 @@ MAX_MS = 10**12
 
 Milliseconds: TypeAlias = Annotated[int, Field(ge=0, le=MAX_MS)]
 Count: TypeAlias = Annotated[int, Field(ge=1, le=10**9)]
+Text: TypeAlias = Annotated[str, Field(max_length=10_000), AfterValidator(check_text)]
 Name: TypeAlias = Annotated[str, AfterValidator(check_name)]
 ErrorNames: TypeAlias = Annotated[tuple[Annotated[str, AfterValidator(check_error_name)], ...], Field(strict=False)]
 
@@ -71,7 +73,7 @@ class Step(Table):
     }
 
     name: Annotated[str, AfterValidator(check_step_name)] = Field(description="the step's name, as run_step gets it")
-    description: str = Field(default="", max_length=10_000, description="words for people")
+    description: Text = Field(default="", description="words for people")
     retries: Retries = Field(default=Retries(), description="a table, such as { max_attempts = 3, backoff_ms = 500 }")
     retry_on: ErrorNames | None = Field(default=None, description="names of exceptions that are worth another attempt")
     idempotent: bool = Field(default=True, description="whether the step is safe to repeat with its idempotency key")
@@ -108,7 +110,7 @@ class Workflow(Table):
 
     id: Name = Field(description="the workflow's id")
     version: int = Field(default=1, ge=1, le=2**31 - 1, description="a whole number from 1")
-    description: str = Field(default="", max_length=10_000, description="words for people")
+    description: Text = Field(default="", description="words for people")
     retry_on: ErrorNames = Field(default=(), description="retry_on of the steps that do not state their own")
     steps: Annotated[tuple[Step, ...], Field(strict=False, min_length=1)] = Field(
         description="the steps in order, at least one: steps = [ { name = … }, … ]"

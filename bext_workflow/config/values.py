@@ -40,6 +40,12 @@ def check_step_name(name: str) -> str:
     return check_name(name)
 
 
+def check_text(text: str) -> str:
+    if "\0" in text:
+        raise refusal("holds a NUL character", "take it out")
+    return text
+
+
 def check_error_name(name: str) -> str:
     if not _ERROR_NAME.fullmatch(name):
         raise refusal(
@@ -58,7 +64,7 @@ def check_source(source: str) -> str:
 
 def check_store(url: str) -> str:
     if not _SCHEME.fullmatch(url):
-        raise refusal(f"{url[:120]!r} is not the URL of a store", f'for a file write "sqlite:{url or "bext.db"}"')
+        raise refusal(f"{url[:120]!r} is not the URL of a store", 'write "sqlite:bext.db" for a file')
     if url.startswith("sqlite://"):
         raise refusal(
             f"{url[:120]!r} has slashes that belong to no path", 'write "sqlite:PATH", such as "sqlite:bext.db"'

@@ -1,0 +1,9 @@
+"""What can be known before serving: config, plugins, graphs, undo, policies, and live runs against versions."""
+
+from __future__ import annotations
+
+from bext_workflow.checks.codes import CODES, Code
+from bext_workflow.checks.examine import Examined, examine, make_report
+from bext_workflow.checks.versions import check_live
+
+__all__ = ["CODES", "Code", "Examined", "check_live", "examine", "make_report"]

@@ -1,0 +1,43 @@
+"""What a workflow's graph tells before it runs: where a run can go, and whether it can end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from bext_workflow.checks.codes import finding
+from bext_workflow.model.definition import WorkflowDefinition
+from bext_workflow.model.names import END
+from bext_workflow.service.wiring import Finding
+
+
+def check_graph(definition: WorkflowDefinition, where: str) -> Iterator[Finding]:
+    """Unreachable steps, steps that no path leads out of, and loops."""
+    after = {step.name: _reached(definition, step.name) for step in definition.steps}
+    reachable = {definition.first} | after[definition.first]
+    for step in definition.steps:
+        place = f"{where}, step {step.name}"
+        if step.name not in reachable:
+            yield finding("step-unreachable", place, "no path from the first step leads here")
+        elif END not in after[step.name]:
+            yield finding("never-ends", place, "no path leads from here to the end")
+    looping = [step for step in definition.steps if step.name in after[step.name] & reachable]
+    if looping:
+        bounds = ", ".join(f"{step.name} (max_visits {step.max_visits})" for step in looping)
+        yield finding("loop", where, f"a run may come back to {bounds}")
+
+
+def _reached(definition: WorkflowDefinition, start: str) -> set[str]:
+    """Every name that one or more transitions from `start` can lead to, `end` too."""
+    possible: Mapping[str, tuple[str, ...]] = {step.name: _choices(definition, step.name) for step in definition.steps}
+    reached: set[str] = set()
+    pending = [start]
+    while pending:
+        fresh = [target for target in possible.get(pending.pop(), ()) if target not in reached]
+        reached.update(fresh)
+        pending.extend(fresh)
+    return reached
+
+
+def _choices(definition: WorkflowDefinition, step: str) -> tuple[str, ...]:
+    """Where a run goes by default, or where an outcome is told that it may send it."""
+    return (definition.default_next(step), *definition.by_name[step].branches)

@@ -1,0 +1,65 @@
+"""What the numbers and flags of a step tell before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from bext_workflow.checks.codes import finding
+from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
+from bext_workflow.model.policy import RetryPolicy
+from bext_workflow.service.wiring import Finding
+
+DAY_MS = 86_400_000
+_SUMMED_ONE_BY_ONE = 1000
+
+
+def check_policies(definition: WorkflowDefinition, where: str) -> Iterator[Finding]:
+    """Time-outs, retries and waits of each step."""
+    for step in definition.steps:
+        yield from _check_step(step, f"{where}, step {step.name}")
+
+
+def check_undo(
+    definition: WorkflowDefinition, where: str, *, has_undo: bool, stated: Collection[str]
+) -> Iterator[Finding]:
+    """Whether what completed is undone. `stated`: the steps whose `compensate_on_failure` the config states.
+
+    Which steps the hook undoes is the plugin's knowledge, so a workflow counts as thought through once one of its steps
+    says `compensate_on_failure = true`.
+    """
+    if not has_undo:
+        if len(definition.steps) > 1:
+            yield finding("no-undo", where, "the plugin has no compensate_step")
+        return
+    if any(step.compensate_on_failure for step in definition.steps):
+        return
+    unsaid = [step.name for step in definition.steps if step.name not in stated]
+    if unsaid:
+        yield finding("undo-of-failed-unsaid", where, f"compensate_on_failure is not stated for {', '.join(unsaid)}")
+
+
+def longest_ms(policy: RetryPolicy, timeout_ms: int) -> int:
+    """An upper bound of the time that all attempts and the waits between them take."""
+    counted = min(policy.max_attempts, _SUMMED_ONE_BY_ONE)
+    waits = sum(policy.delay_ms_for_attempt(n) for n in range(1, counted + 1))
+    later = (policy.max_attempts - counted) * policy.delay_ms_for_attempt(policy.max_attempts)
+    return waits + later + policy.max_attempts * timeout_ms
+
+
+def _check_step(step: StepDefinition, where: str) -> Iterator[Finding]:
+    policy = step.retries
+    if step.timeout_ms == 0:
+        yield finding("no-timeout", where, "an attempt may take for ever (timeout_ms = 0)")
+    longest = longest_ms(policy, step.timeout_ms)
+    if longest > DAY_MS:
+        yield finding("slow-to-fail", where, f"{policy.max_attempts} attempts may take {longest / DAY_MS:.1f} days")
+    if policy.max_attempts == 1:
+        return
+    if not step.idempotent:
+        yield finding("retries-need-word", where, f"max_attempts = {policy.max_attempts} and idempotent = false")
+    if policy.delay_ms_for_attempt(2) == 0:
+        yield finding("retries-without-wait", where, f"{policy.max_attempts} attempts without a wait between them")
+    elif policy.backoff_ms > policy.max_backoff_ms:
+        yield finding(
+            "backoff-over-limit", where, f"backoff_ms = {policy.backoff_ms}, max_backoff_ms = {policy.max_backoff_ms}"
+        )
