@@ -83,11 +83,6 @@ def beat(connection: sqlite3.Connection) -> None:
         connection.execute("UPDATE numbers SET last = last WHERE name = 'rid'")
 
 
-def checkpoint(connection: sqlite3.Connection) -> None:
-    """Moves what stands in the WAL to the database's own file; what another process still reads stays where it is."""
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-
 def _connect(path: Path | None) -> sqlite3.Connection:
     connection = sqlite3.connect(
         ":memory:" if path is None else path, timeout=BUSY_TIMEOUT_S, isolation_level=None, cached_statements=256

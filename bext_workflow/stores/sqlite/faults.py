@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import sqlite3
 
+import orjson
+
 from bext_workflow.errors import StoreUnavailable
 
-MEMBER_FAULTS = (sqlite3.IntegrityError, sqlite3.DataError, UnicodeError, OverflowError)
-"""The value's own fault: a constraint, too large, text that is not Unicode, a number over 64 bits."""
+MEMBER_FAULTS = (
+    sqlite3.IntegrityError,
+    sqlite3.DataError,
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+    orjson.JSONEncodeError,
+    UnicodeError,
+    OverflowError,
+)
+"""A value's own fault: a constraint, too large, a wrong type, not JSON, not Unicode, over 64 bits."""
 
 _PRIMARY = 0xFF
 """The part of an error code that is not the refinement."""

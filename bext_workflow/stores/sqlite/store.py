@@ -23,7 +23,7 @@ from bext_workflow.ports.store import (
     RunRow,
 )
 from bext_workflow.stores.sqlite import acts, claims, reading, schema
-from bext_workflow.stores.sqlite.connection import beat, checkpoint, open_reader, open_writer
+from bext_workflow.stores.sqlite.connection import beat, open_reader, open_writer
 from bext_workflow.stores.sqlite.faults import unavailable
 from bext_workflow.stores.sqlite.seat import FileSeat, MemorySeat, Seat
 from bext_workflow.stores.sqlite.worker import Worker
@@ -54,9 +54,10 @@ class SqliteStore:
             raise unavailable(error, self._place) from error
 
     async def close(self) -> None:
+        """The last connection to a file also moves the WAL into it: SQLite does that by itself."""
         if self._reader is not self._writer:
             await self._reader.stop()
-        await self._writer.stop(last=checkpoint)
+        await self._writer.stop()
         self._seat.drop()
 
     async def ping(self) -> None:
@@ -86,10 +87,10 @@ class SqliteStore:
         )
 
     async def next_wake(self, served: Collection[tuple[str, int]]) -> int | None:
-        return await self._read(partial(claims.next_wake, served=served))
+        return await self._write(partial(claims.next_wake, served=served))
 
     async def with_acts(self, owner: str) -> Sequence[int]:
-        return await self._read(partial(claims.with_acts, owner=owner))
+        return await self._write(partial(claims.with_acts, owner=owner))
 
     async def load(self, rid: int, *, after: int = 0) -> Loaded:
         return await self._read(partial(reading.load, rid=rid, after=after))

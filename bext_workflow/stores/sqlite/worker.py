@@ -38,19 +38,15 @@ class Worker:
             raise StoreUnavailable("the store is closed")
         return await self._hand_over(job)
 
-    async def stop(self, last: Callable[[sqlite3.Connection], None] | None = None) -> None:
-        """Does what was accepted, then `last`, then closes the connection. A second call does nothing."""
+    async def stop(self) -> None:
+        """Does what was accepted, then closes the connection. A second call does nothing."""
         if not self._running:
             return
         self._running = False
 
         def finish(connection: sqlite3.Connection) -> None:
-            try:
-                if last is not None:
-                    last(connection)
-            finally:
-                connection.close()
-                self._jobs.put(None)
+            self._jobs.put(None)
+            connection.close()
 
         await self._hand_over(finish)
 

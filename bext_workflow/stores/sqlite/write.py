@@ -6,23 +6,13 @@ import sqlite3
 from collections.abc import Sequence
 
 from bext_workflow.model.json import dumps
-from bext_workflow.ports.store import (
-    Append,
-    Committed,
-    Create,
-    Existing,
-    Index,
-    LeaseLost,
-    Member,
-    Refused,
-    Result,
-    Stale,
-)
+from bext_workflow.ports.store import Append, Committed, Create, Index, Member, Result
 from bext_workflow.stores.sqlite import queries
 from bext_workflow.stores.sqlite.connection import writing
 from bext_workflow.stores.sqlite.faults import MEMBER_FAULTS
 from bext_workflow.stores.sqlite.many import execute_rows
 from bext_workflow.stores.sqlite.rows import incident_values
+from bext_workflow.stores.sqlite.verdict import why_not_appended, why_not_created
 
 _SQL = queries.load("write.sql")
 
@@ -76,7 +66,9 @@ def _insert_runs(connection: sqlite3.Connection, creates: Sequence[Create]) -> r
     (last,) = connection.execute(_SQL["last_rid"]).fetchone()
     rids = range(last - len(creates) + 1, last + 1)
     execute_rows(connection, _SQL["insert_run"], list(map(_run_values, rids, creates)))
-    keys = [(create.workflow, create.key, create.run_id, create.fingerprint) for create in creates if create.key]
+    keys = [
+        (create.workflow, create.key, create.run_id, create.fingerprint) for create in creates if create.key is not None
+    ]
     if keys:
         execute_rows(connection, _SQL["insert_start_key"], keys)
     return rids
@@ -176,47 +168,8 @@ def _alone(connection: sqlite3.Connection, member: Member) -> Result:
         connection.execute("ROLLBACK TO member")
         reason = str(fault)
         if isinstance(member, Create):
-            result = _why_not_created(connection, member, reason)
+            result = why_not_created(connection, member, reason)
         else:
-            result = _why_not_appended(connection, member, reason)
+            result = why_not_appended(connection, member, reason)
     connection.execute("RELEASE member")
     return result
-
-
-def _why_not_created(connection: sqlite3.Connection, create: Create, reason: str) -> Result:
-    row = connection.execute(_SQL["rid_of"], (create.run_id,)).fetchone()
-    if row is not None:
-        # Ours, if an earlier COMMIT went through and its answer was lost (P6).
-        ours = _holds(connection, row["rid"], 0, create)
-        return Committed(row["rid"], len(create.events)) if ours else Refused(f"there is a run {create.run_id} already")
-    row = connection.execute(_SQL["start_key"], (create.workflow, create.key)).fetchone()
-    if row is not None:
-        return Existing(row["run_id"] if row["removed_at"] is None else None, row["fingerprint"])
-    return Refused(reason)
-
-
-def _why_not_appended(connection: sqlite3.Connection, append: Append, reason: str) -> Result:
-    row = connection.execute(_SQL["standing"], (append.rid,)).fetchone()
-    if row is None:
-        return LeaseLost()
-    given_back = row["owner"] is None
-    fenced_off = row["fence"] != append.fence
-    if _was_committed(connection, append, row["seq"], given_back) and (append.index.release or not fenced_off):
-        return Committed(append.rid, append.seq + len(append.events))
-    if fenced_off or given_back:
-        return LeaseLost()
-    if row["inbox"] != append.inbox:
-        return Stale()
-    return Refused(reason) if row["seq"] == append.seq else LeaseLost()
-
-
-def _was_committed(connection: sqlite3.Connection, append: Append, seq: int, given_back: bool) -> bool:
-    """Whether this very append stands in the store: an earlier COMMIT went through and its answer was lost (P6)."""
-    if append.events:
-        return _holds(connection, append.rid, append.seq, append)
-    return append.index.release and given_back and seq == append.seq
-
-
-def _holds(connection: sqlite3.Connection, rid: int, after: int, member: Member) -> bool:
-    rows = connection.execute(_SQL["events_between"], (rid, after, after + len(member.events)))
-    return [tuple(row) for row in rows] == [(member.at, kind, data) for kind, data in member.events]

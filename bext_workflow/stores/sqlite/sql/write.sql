@@ -50,15 +50,3 @@ UPDATE incidents SET resolved_at = ?, resolution = ? WHERE id = ? AND rid = ? AN
 -- name: count_incidents
 UPDATE runs SET incidents = (SELECT count(*) FROM incidents WHERE incidents.rid = runs.rid AND resolved_at IS NULL)
 WHERE rid = ?;
-
--- name: start_key
-SELECT run_id, fingerprint, removed_at FROM start_keys WHERE workflow = ? AND key = ?;
-
--- name: standing
-SELECT fence, seq, inbox, owner FROM runs WHERE rid = ?;
-
--- name: rid_of
-SELECT rid FROM runs WHERE run_id = ?;
-
--- name: events_between
-SELECT at, kind, CAST(data AS BLOB) FROM journal WHERE rid = ? AND seq > ? AND seq <= ? ORDER BY seq;
