@@ -8,7 +8,7 @@ from bext_workflow.core.incidents import open_completion_failed, open_for_branch
 from bext_workflow.core.input import Late, Lost, Recovered
 from bext_workflow.core.state import POISON_AFTER, Phase
 from bext_workflow.model import event
-from bext_workflow.model.event import EvidenceAttached
+from bext_workflow.model.event import ActIgnored, EvidenceAttached
 from bext_workflow.model.status import IncidentKind
 
 _DIED = Lost(reason="the host died during the attempt")
@@ -49,4 +49,6 @@ def late(draft: Draft, given: Late) -> None:
             given.visit,
             given.attempt,
         ):
-            draft.add(EvidenceAttached(id=incident.id, evidence=given.evidence))
+            draft.add(EvidenceAttached(act=given.act, id=incident.id, evidence=given.evidence))
+            return
+    draft.add(ActIgnored(act=given.act, kind="late", reason="nobody waits for this result any more"))

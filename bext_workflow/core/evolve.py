@@ -299,7 +299,7 @@ def _incident_resolved(state: State, event: IncidentResolved, at: int) -> Change
 
 
 def _evidence_attached(state: State, event: EvidenceAttached, at: int) -> Changes:
-    return {}
+    return {"inbox": event.act}
 
 
 def _run_reopened(state: State, event: RunReopened, at: int) -> Changes:

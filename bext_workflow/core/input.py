@@ -108,8 +108,9 @@ class Recovered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Late(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt that was given up ended after all."""
+    """An attempt that was given up ended after all. It comes through the inbox, as acts do."""
 
+    act: int
     call: Call
     step: str
     visit: int
@@ -150,7 +151,7 @@ class Resolve(msgspec.Struct, frozen=True, kw_only=True):
     undo_data: Json = None
 
 
-ActInput: TypeAlias = Cancel | Reopen | Resolve
+ActInput: TypeAlias = Cancel | Reopen | Resolve | Late
 """What comes through the inbox."""
 
 Input: TypeAlias = (

@@ -188,6 +188,7 @@ class IncidentResolved(_Event, frozen=True, kw_only=True):
 class EvidenceAttached(_Event, frozen=True, kw_only=True):
     """What a late result says about the attempt in doubt."""
 
+    act: int
     id: str
     evidence: Json
 

@@ -138,7 +138,9 @@ class Create(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True):
-    """Events of one run. `seq`, `inbox`, `fence`: what the decision saw. `taken`: acts up to this number are done with.
+    """Events of one run; none of them: only the index moves, as when its owner gives it back.
+
+    `seq`, `inbox`, `fence`: what the decision saw. `taken`: acts up to this number are done with.
 
     `previous` is the index as the row holds it now, so that a store can leave indexed columns alone that do not change.
     """
@@ -190,7 +192,10 @@ Result: TypeAlias = Committed | Existing | LeaseLost | Stale | Refused
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True):
-    """An act of a person, as the inbox and the audit keep it. `data` is JSON text; `name` is the audit's verb."""
+    """An act from outside, as the inbox keeps it. `data` is JSON text.
+
+    `name` is the audit's verb; without one there is no audit row: it was not a person's act.
+    """
 
     kind: str
     name: str
@@ -262,7 +267,7 @@ class Store(Protocol):
         """Takes the right to drive. Raises `StoreBusy`, naming the holder, where only one host may."""
 
     async def leave(self, host_id: str) -> None:
-        """Gives the right back, and all runs that `host_id` still owns."""
+        """Gives the right back. Runs that `host_id` still owns are orphans from then on."""
 
     async def hosts(self) -> Sequence[HostRow]:
         """The hosts that are alive."""
