@@ -13,6 +13,7 @@ import msgspec
 from uuid_utils import uuid7
 
 from bext_workflow.client.wire import POLL_MS, Wire, header_value
+from bext_workflow.errors import NotFound
 from bext_workflow.model.json import Json
 from bext_workflow.model.status import TERMINAL, WorkflowStatus
 from bext_workflow.model.view import EventView, IncidentView, Page, PluginView, RunView, WorkflowView
@@ -128,8 +129,15 @@ class HttpClient:
 
 
 def _run(run_id: str) -> str:
-    return f"/runs/{quote(run_id, safe='')}"
+    return f"/runs/{_segment(run_id, 'run')}"
 
 
 def _incident(incident_id: str) -> str:
-    return f"/incidents/{quote(incident_id, safe='')}"
+    return f"/incidents/{_segment(incident_id, 'incident')}"
+
+
+def _segment(identity: str, what: str) -> str:
+    """An id as one segment of a path: what would lead to another resource is the id of nothing."""
+    if identity in {"", ".", ".."} or "/" in identity:
+        raise NotFound(f"there is no {what} {identity!r}")
+    return quote(identity, safe="")

@@ -116,9 +116,9 @@ def _nearest(name: str, shape: type[msgspec.Struct]) -> str:
 
 
 def _place(error: msgspec.ValidationError) -> tuple[str, str]:
-    """What is wrong, and the JSON path where."""
+    """What is wrong, and the JSON path where; msgspec writes `[...]` for a value of a dict."""
     reason, _, path = str(error).partition(" - at `")
-    return reason, path.rstrip("`") or "$"
+    return reason, path.rstrip("`").removesuffix("[...]") or "$"
 
 
 def _first_name(path: str) -> str:

@@ -1,0 +1,267 @@
+"""A service in memory for the tests of the HTTP face and its client: the protocols over two dicts, and nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import anyio
+import httpx
+import msgspec
+
+from bext_workflow.errors import BextError, Conflict, NotFound, StartKeyReused, UsageError
+from bext_workflow.faces.http.app import HttpApp, create_http_app
+from bext_workflow.faces.http.server import serve_http
+from bext_workflow.model.json import Json, JsonObject
+from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
+from bext_workflow.model.view import EventView, IncidentView, Page, PluginView, Resolution, RunView, WorkflowView
+from bext_workflow.service.protocols import (
+    DEFAULT_LIMIT,
+    Acknowledged,
+    CancelPlan,
+    CancelRequest,
+    Readiness,
+    ResolveRequest,
+    RetryRequest,
+    RunQuery,
+    Started,
+    StartRequest,
+)
+
+URL = "http://127.0.0.1:7420"
+API = "/api/v1"
+NOW = "2026-11-30T21:52:07.123Z"
+
+
+def run_view(
+    run_id: str, *, status: WorkflowStatus = WorkflowStatus.RUNNING, context: JsonObject | None = None
+) -> RunView:
+    return RunView(
+        run_id=run_id,
+        workflow="checkout",
+        version=1,
+        status=status,
+        step="charge_card",
+        steps=[],
+        context=context or {},
+        created_at=NOW,
+        updated_at=NOW,
+    )
+
+
+class MemoryService:
+    """`Runs`, `Operations`, `Workflows` and `HostView`. `asked` holds every call with what it was given, in order.
+
+    `fault` is raised by every call while it is set. A run changes by `settle`, which ends the waits for its result.
+    """
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, object]] = []
+        self.fault: Exception | None = None
+        self.driven = True
+        self.reasons: list[str] = []
+        self.waiting = anyio.Event()
+        self._runs: dict[str, RunView] = {}
+        self._starts: dict[tuple[str, str], tuple[StartRequest, str]] = {}
+        self._settled = anyio.Event()
+        self._incidents = {"i-1": incident_view()}
+
+    def add(self, run: RunView) -> None:
+        self._runs[run.run_id] = run
+
+    def settle(self, run_id: str, status: WorkflowStatus) -> None:
+        self._runs[run_id] = msgspec.structs.replace(self._runs[run_id], status=status)
+        self._settled.set()
+
+    async def start(self, request: StartRequest) -> Started:
+        self._ask("start", request)
+        if request.workflow != "checkout":
+            raise NotFound(f"no workflow {request.workflow!r} is served", mend="see bext-host workflows list")
+        name = (request.workflow, request.key or f"none-{len(self._runs)}")
+        if name in self._starts:
+            earlier, run_id = self._starts[name]
+            if (earlier.context, earlier.tags) != (request.context, request.tags):
+                raise StartKeyReused(f"the key {request.key!r} belongs to another start", mend="take another key")
+            return Started(run=self._runs[run_id], created=False, driven=self.driven)
+        run = run_view(f"r-{len(self._runs) + 1}", context=request.context)
+        self.add(msgspec.structs.replace(run, key=request.key, tags=request.tags))
+        self._starts[name] = (request, run.run_id)
+        return Started(run=self._runs[run.run_id], created=True, driven=self.driven)
+
+    async def get(self, run_id: str) -> RunView:
+        self._ask("get", run_id)
+        if run_id not in self._runs:
+            raise NotFound(f"no run {run_id!r}")
+        return self._runs[run_id]
+
+    async def list(self, query: RunQuery) -> Page[RunView]:
+        self._ask("list", query)
+        if query.cursor == "garbled":
+            raise UsageError("the cursor is not one of this list")
+        return Page(items=[*self._runs.values()][: query.limit], next_cursor="more")
+
+    async def events(self, run_id: str, *, after: int = 0, limit: int = DEFAULT_LIMIT) -> Page[EventView]:
+        self._ask("events", (run_id, after, limit))
+        every = [EventView(seq=seq, at=NOW, kind="step_completed", data={"seq": seq}) for seq in range(1, 6)]
+        page = [event for event in every if event.seq > after][:limit]
+        return Page(items=page, next_cursor=str(page[-1].seq) if page else None)
+
+    async def result(self, run_id: str, *, wait_ms: int = 0) -> RunView:
+        self._ask("result", (run_id, wait_ms))
+        run = await self.get(run_id)
+        if run.status.terminal or wait_ms == 0:
+            return run
+        self.waiting.set()
+        with anyio.move_on_after(wait_ms / 1000):
+            await self._settled.wait()
+        return self._runs[run_id]
+
+    async def cancel(self, run_id: str, request: CancelRequest) -> Acknowledged:
+        self._ask("cancel", (run_id, request))
+        status = self._runs[run_id].status
+        if status.terminal:
+            raise Conflict(f"the run is {status} and cannot be cancelled")
+        return Acknowledged(run_id=run_id, act="cancel", driven=self.driven)
+
+    async def plan_cancel(self, run_id: str, request: CancelRequest) -> CancelPlan:
+        self._ask("plan_cancel", (run_id, request))
+        return CancelPlan(
+            run_id=run_id, status=WorkflowStatus.RUNNING, undo=["reserve_stock"], left_in_place=[], note="undoes 1 step"
+        )
+
+    async def retry(self, run_id: str, request: RetryRequest) -> Acknowledged:
+        self._ask("retry", (run_id, request))
+        return Acknowledged(run_id=run_id, act="retry", driven=self.driven)
+
+    async def incidents(
+        self,
+        *,
+        run_id: str | None = None,
+        open_only: bool = True,
+        limit: int = DEFAULT_LIMIT,
+        cursor: str | None = None,
+    ) -> Page[IncidentView]:
+        self._ask("incidents", (run_id, open_only, limit, cursor))
+        return Page(items=[*self._incidents.values()][:limit])
+
+    async def incident(self, incident_id: str) -> IncidentView:
+        self._ask("incident", incident_id)
+        if incident_id not in self._incidents:
+            raise NotFound(f"no incident {incident_id!r}")
+        return self._incidents[incident_id]
+
+    async def resolve(self, incident_id: str, request: ResolveRequest) -> Acknowledged:
+        self._ask("resolve", (incident_id, request))
+        incident = await self.incident(incident_id)
+        if request.action not in incident.actions:
+            raise Conflict(f"{request.action} is no answer to it", mend=f"one of {', '.join(incident.actions)}")
+        return Acknowledged(run_id=incident.run_id, act="resolve", driven=self.driven)
+
+    async def workflows(self) -> Sequence[WorkflowView]:
+        self._ask("workflows", None)
+        return [
+            WorkflowView(
+                id="checkout", version=version, plugin="shop", digest="d", description="", steps=[{"name": "a"}]
+            )
+            for version in (1, 10, 2)
+        ]
+
+    async def plugins(self) -> Sequence[PluginView]:
+        self._ask("plugins", None)
+        return [PluginView(name="shop", distribution="shop", version="1", hooks=["run_step"], workflows=["checkout"])]
+
+    def readiness(self) -> Readiness:
+        return Readiness(ready=not self.reasons, reasons=self.reasons)
+
+    def _ask(self, call: str, given: object) -> None:
+        self.asked.append((call, given))
+        if self.fault is not None:
+            raise self.fault
+
+
+def incident_view() -> IncidentView:
+    return IncidentView(
+        id="i-1",
+        run_id="r-1",
+        workflow="checkout",
+        kind=IncidentKind.IN_DOUBT,
+        call=Call.STEP,
+        step="charge_card",
+        visit=1,
+        attempt=1,
+        reason="the host died during the attempt",
+        actions=[Action.DONE, Action.NOT_DONE, Action.FAIL, Action.FAIL_UNDO],
+        evidence={"charge": 2**60},
+        opened_at=NOW,
+        resolution=Resolution(action="done", note="seen", by="ada"),
+    )
+
+
+def app_over(
+    service: MemoryService, *, allowed_hosts: Sequence[str] = (), max_body_bytes: int = 1024 * 1024
+) -> HttpApp:
+    return create_http_app(
+        runs=service,
+        operations=service,
+        workflows=service,
+        host=service,
+        metrics=lambda: "bext_up 1\n",
+        allowed_hosts=allowed_hosts,
+        max_body_bytes=max_body_bytes,
+    )
+
+
+def requests_to(app: HttpApp) -> httpx.AsyncClient:
+    """A client of the app in this process. What the app raises reaches the test: nothing may get out of it."""
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=URL)
+
+
+class Served:
+    """A server in a task: its URL, and how to stop it."""
+
+    def __init__(self, url: str, stop: Callable[[], None], stopped: anyio.Event) -> None:
+        self.url = url
+        self.stop = stop
+        self.stopped = stopped
+
+    @property
+    def address(self) -> tuple[str, int]:
+        url = httpx.URL(self.url)
+        assert url.port is not None
+        return url.host, url.port
+
+
+@asynccontextmanager
+async def served(app: HttpApp, host: str = "127.0.0.1") -> AsyncIterator[Served]:
+    url, started, stopped = "", anyio.Event(), anyio.Event()
+
+    def take(given: str) -> None:
+        nonlocal url
+        url = given
+        started.set()
+
+    async def serve(scope: anyio.CancelScope) -> None:
+        with scope:
+            await serve_http(app, host, 0, started=take)
+        stopped.set()
+
+    async with anyio.create_task_group() as tasks:
+        scope = anyio.CancelScope()
+        tasks.start_soon(serve, scope)
+        with anyio.fail_after(5):
+            await started.wait()
+        yield Served(url, scope.cancel, stopped)
+        scope.cancel()
+
+
+def body_of(response: httpx.Response) -> Json:
+    """The JSON of an answer, with every integer exact."""
+    return msgspec.json.decode(response.content)
+
+
+def each_error() -> list[BextError]:
+    """One of every class of errors.py, with a message and a mend of its own."""
+    kinds: list[type[BextError]] = [BextError]
+    for kind in kinds:
+        kinds.extend(sub for sub in kind.__subclasses__() if sub.__module__ == "bext_workflow.errors")
+    return [kind(f"what {kind.__name__} says: in full", mend=f"mend {kind.__name__}") for kind in kinds]

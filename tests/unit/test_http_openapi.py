@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from bext_workflow.model.json import Json, JsonObject
+from tests.unit.http_support import MemoryService, app_over, body_of, requests_to
+
+
+@pytest.fixture
+async def document() -> JsonObject:
+    async with requests_to(app_over(MemoryService())) as http:
+        described: JsonObject = body_of(await http.get("/openapi.json"))
+    return described
+
+
+def operations(document: JsonObject) -> Iterator[tuple[str, JsonObject]]:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield f"{method.upper()} {path}", operation
+
+
+def references(node: Json) -> Iterator[str]:
+    if isinstance(node, dict):
+        if "$ref" in node:
+            yield node["$ref"]
+        for item in node.values():
+            yield from references(item)
+    elif isinstance(node, list):
+        for item in node:
+            yield from references(item)
+
+
+async def test_every_reference_of_the_description_leads_somewhere(document: JsonObject) -> None:
+    known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
+
+    assert set(references(document)) <= known
+    assert len(known) > 10
+
+
+async def test_every_operation_has_a_schema_for_its_answer_and_for_its_problems(document: JsonObject) -> None:
+    for name, operation in operations(document):
+        if "/api/v1/" not in name:
+            continue
+        for status, response in operation["responses"].items():
+            (media_type,) = response["content"]
+            problem = status == "default" or int(status) >= 400
+            assert media_type == ("application/problem+json" if problem else "application/json"), (name, status)
+            assert response["content"][media_type]["schema"], (name, status)
+
+
+async def test_operations_have_names_of_their_own(document: JsonObject) -> None:
+    names = [operation["operationId"] for _, operation in operations(document)]
+
+    assert len(set(names)) == len(names) == 16
+    assert {"start_run", "cancel_run", "resolve_incident"} <= set(names)
+
+
+async def test_the_parameters_of_a_list_are_those_that_it_reads(document: JsonObject) -> None:
+    parameters = {each["name"]: each["schema"] for each in document["paths"]["/api/v1/runs"]["get"]["parameters"]}
+
+    assert list(parameters) == [
+        "workflow",
+        "version",
+        "status",
+        "tag",
+        "since",
+        "until",
+        "incident",
+        "limit",
+        "cursor",
+    ]
+    assert (parameters["limit"]["minimum"], parameters["limit"]["maximum"]) == (1, 500)
+
+
+async def test_a_path_parameter_stays_beside_those_of_the_query(document: JsonObject) -> None:
+    parameters = document["paths"]["/api/v1/runs/{run_id}/result"]["get"]["parameters"]
+
+    assert [(each["name"], each["in"]) for each in parameters] == [("run_id", "path"), ("wait", "query")]
