@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from typing import TextIO
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TextIO, TypeAlias
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
@@ -15,6 +17,8 @@ from bext_workflow.faces.cli.cells import Cell
 from bext_workflow.faces.cli.text import one_line, plain, wants_colour
 
 _UNBOUNDED = 10_000
+
+Show: TypeAlias = Callable[[Sequence[str], Iterable[Sequence[Cell]], str], None]
 
 
 class _PlainConsole(Console):
@@ -27,12 +31,12 @@ class Screen:
     """Tables, fields and lines on one stream. What is no terminal has no width: nothing is folded or cut for it."""
 
     def __init__(self, stream: TextIO) -> None:
-        terminal = stream.isatty()
+        colour = wants_colour(stream)
         self.console = _PlainConsole(
             file=stream,
-            force_terminal=wants_colour(stream) or None,
-            no_color=not wants_colour(stream),
-            width=None if terminal or "COLUMNS" in os.environ else _UNBOUNDED,
+            force_terminal=True if colour else None,
+            color_system="auto" if colour else None,
+            width=None if stream.isatty() or "COLUMNS" in os.environ else _UNBOUNDED,
             highlight=False,
             markup=False,
             emoji=False,
@@ -65,6 +69,19 @@ class Screen:
         """Lines to type: never folded, so that they can be copied."""
         for line in lines:
             self.console.print(Text(f"  {plain(line)}", style="bold"), soft_wrap=True)
+
+    @contextmanager
+    def live(self) -> Iterator[Show]:
+        """Hands out a function that draws a table, with a line below it, over the one before.
+
+        Where nothing can be drawn over (a pipe, a dumb terminal) only the last one is written, at the end.
+        """
+        with Live(console=self.console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
+
+            def show(columns: Sequence[str], rows: Iterable[Sequence[Cell]], below: str) -> None:
+                live.update(Group(as_table(columns, rows), Text(one_line(below), style="bold")), refresh=True)
+
+            yield show
 
 
 def as_table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
@@ -19,6 +20,7 @@ from bext_workflow.errors import BextError, InvalidJson, UsageError
 from bext_workflow.model.json import Json, JsonObject, parse
 
 T = TypeVar("T")
+E = TypeVar("E", bound=StrEnum)
 
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
@@ -39,6 +41,16 @@ class Parsed(click.ParamType[T], Generic[T]):
             return self._parse(value)
         except BextError as error:
             raise click.BadParameter(str(error), ctx, param) from error
+
+
+class OneOf(click.Choice[E], Generic[E]):
+    """The values of an enum, in any case."""
+
+    def __init__(self, choices: type[E]) -> None:
+        super().__init__(choices, case_sensitive=False)
+
+    def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:
+        return str(choice).casefold()
 
 
 class WorkflowRef(NamedTuple):

@@ -14,7 +14,7 @@ from bext_workflow.faces.cli.context import Session
 from bext_workflow.faces.cli.options import Command
 from bext_workflow.faces.cli.paging import collect
 from bext_workflow.faces.cli.run_card import answers
-from bext_workflow.faces.cli.values import Parsed, parse_json, parse_object
+from bext_workflow.faces.cli.values import OneOf, Parsed, parse_json, parse_object
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.status import Action
 from bext_workflow.model.view import IncidentView, Page
@@ -63,9 +63,7 @@ def show(session: Session, incident_id: str) -> None:
 
 @click.command(cls=Command)
 @click.argument("incident_id", metavar="INCIDENT")
-@click.option(
-    "--action", type=click.Choice(Action), required=True, help="The answer; the incident tells which it takes."
-)
+@click.option("--action", type=OneOf(Action), required=True, help="The answer; the incident tells which it takes.")
 @click.option("--note", required=True, help="Why; it is kept in the journal.")
 @click.option(
     "--updates",

@@ -15,7 +15,7 @@ from bext_workflow.faces.cli.context import Session
 from bext_workflow.faces.cli.options import Command
 from bext_workflow.faces.cli.paging import collect
 from bext_workflow.faces.cli.run_card import Card
-from bext_workflow.faces.cli.values import Parsed, Tag, WorkflowRef, parse_instant, parse_tag
+from bext_workflow.faces.cli.values import OneOf, Parsed, Tag, WorkflowRef, parse_instant, parse_tag
 from bext_workflow.model.status import IncidentKind, WorkflowStatus
 from bext_workflow.model.view import EventView, Page, RunView
 from bext_workflow.service.protocols import RunQuery
@@ -42,7 +42,7 @@ def _as_dict(context: click.Context, option: click.Parameter, tags: Sequence[Tag
 @click.option("--workflow", type=REFERENCE, metavar="WORKFLOW[@VERSION]", help="Only runs of this workflow.")
 @click.option(
     "--status",
-    type=click.Choice(WorkflowStatus, case_sensitive=False),
+    type=OneOf(WorkflowStatus),
     multiple=True,
     help="Only runs in this status. Repeatable.",
 )
@@ -58,7 +58,7 @@ def _as_dict(context: click.Context, option: click.Parameter, tags: Sequence[Tag
 @click.option("--until", type=_INSTANT, help="Only runs created before.")
 @click.option(
     "--incident",
-    type=click.Choice(IncidentKind, case_sensitive=False),
+    type=OneOf(IncidentKind),
     help="Only runs with an open incident of this kind.",
 )
 @limit_option

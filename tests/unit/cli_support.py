@@ -1,0 +1,206 @@
+"""The service that the command line's own tests look at: its protocols over plain lists, and nothing behind them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from bext_workflow.model.json import Json, JsonObject
+from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
+from bext_workflow.model.view import EventView, IncidentView, Page, PluginView, RunView, StepView, WorkflowView
+from bext_workflow.service.protocols import (
+    DEFAULT_LIMIT,
+    Acknowledged,
+    CancelPlan,
+    CancelRequest,
+    Operations,
+    ResolveRequest,
+    RetryRequest,
+    RunQuery,
+    Runs,
+    Started,
+    StartRequest,
+    Workflows,
+)
+from bext_workflow.service.wiring import Reached, Report, ServeOptions, Target
+
+AT = "2026-11-30T21:52:07.123Z"
+
+STEP = StepView(step="reserve", visit=1, status="completed", attempts=1, idempotency_key="k:reserve", ended_at=AT)
+
+RUN = RunView(
+    run_id="0193a4c0-0000-7000-8000-000000000001",
+    workflow="checkout",
+    version=1,
+    status=WorkflowStatus.COMPLETED,
+    step=None,
+    steps=[STEP],
+    context={"order_id": "o-1"},
+    created_at=AT,
+    updated_at=AT,
+)
+
+INCIDENT = IncidentView(
+    id="0193a4c0-0000-7000-8000-0000000000aa",
+    run_id=RUN.run_id,
+    workflow="checkout",
+    kind=IncidentKind.COMPENSATION_FAILED,
+    call=Call.UNDO,
+    step="reserve",
+    visit=1,
+    attempt=1,
+    reason="the shelf is jammed",
+    actions=[Action.RETRY, Action.UNDONE],
+    opened_at=AT,
+)
+
+
+def event(seq: int, kind: str, /, **data: Json) -> EventView:
+    return EventView(seq=seq, at=AT, kind=kind, data=data)
+
+
+class Shelf:
+    """What the service answers with, and what it was asked."""
+
+    def __init__(self, *runs: RunView, driven: bool = True, error: BaseException | None = None) -> None:
+        self.held = runs or (RUN,)
+        self.driven = driven
+        self.error = error
+        self.journal: list[EventView] = []
+        self.incidents: list[IncidentView] = []
+        self.asked: list[object] = []
+        self.waited: list[int | None] = []
+        self.report = Report(config="bext.config.toml", plugins=["p"], workflows=["checkout@1"], findings=[])
+
+    def answer(self, asked: object) -> None:
+        self.asked.append(asked)
+        if self.error is not None:
+            raise self.error
+
+    @property
+    def run(self) -> RunView:
+        """The run; each look takes the next of several."""
+        first, *rest = self.held
+        self.held = tuple(rest) or self.held
+        return first
+
+
+class ShelfRuns:
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+
+    async def start(self, request: StartRequest) -> Started:
+        self._shelf.answer(request)
+        return Started(run=self._shelf.run, created=True, driven=self._shelf.driven)
+
+    async def get(self, run_id: str) -> RunView:
+        self._shelf.answer(run_id)
+        return self._shelf.run
+
+    async def list(self, query: RunQuery) -> Page[RunView]:
+        """The cursor is the index of the next run."""
+        self._shelf.answer(query)
+        start = int(query.cursor or 0)
+        end = start + query.limit
+        more = str(end) if end < len(self._shelf.held) else None
+        return Page(items=[*self._shelf.held[start:end]], next_cursor=more)
+
+    async def events(self, run_id: str, *, after: int = 0, limit: int = DEFAULT_LIMIT) -> Page[EventView]:
+        rest = [event for event in self._shelf.journal if event.seq > after]
+        more = str(rest[limit - 1].seq) if len(rest) > limit else None
+        return Page(items=rest[:limit], next_cursor=more)
+
+    async def result(self, run_id: str, *, wait_ms: int = 0) -> RunView:
+        self._shelf.answer(run_id)
+        self._shelf.waited.append(wait_ms)
+        return self._shelf.run
+
+
+class ShelfOperations:
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+
+    async def cancel(self, run_id: str, request: CancelRequest) -> Acknowledged:
+        return self._acknowledge(run_id, "cancel", request)
+
+    async def plan_cancel(self, run_id: str, request: CancelRequest) -> CancelPlan:
+        self._shelf.answer(request)
+        return CancelPlan(
+            run_id=run_id, status=WorkflowStatus.RUNNING, undo=["charge", "reserve"], left_in_place=[], note=""
+        )
+
+    async def retry(self, run_id: str, request: RetryRequest) -> Acknowledged:
+        return self._acknowledge(run_id, "retry", request)
+
+    async def incidents(
+        self,
+        *,
+        run_id: str | None = None,
+        open_only: bool = True,
+        limit: int = DEFAULT_LIMIT,
+        cursor: str | None = None,
+    ) -> Page[IncidentView]:
+        return Page(items=self._shelf.incidents)
+
+    async def incident(self, incident_id: str) -> IncidentView:
+        return next(iter(self._shelf.incidents))
+
+    async def resolve(self, incident_id: str, request: ResolveRequest) -> Acknowledged:
+        return self._acknowledge(RUN.run_id, "resolve", request)
+
+    def _acknowledge(self, run_id: str, act: str, request: object) -> Acknowledged:
+        self._shelf.answer(request)
+        return Acknowledged(run_id=run_id, act=act, driven=self._shelf.driven)
+
+
+class ShelfWorkflows:
+    async def workflows(self) -> Sequence[WorkflowView]:
+        steps: list[JsonObject] = [{"name": "reserve", "idempotent": True, "retries": {"max_attempts": 3}}]
+        return [
+            WorkflowView(id="checkout", version=version, plugin="p", digest="d", description="", steps=steps)
+            for version in (1, 3, 2)
+        ]
+
+    async def plugins(self) -> Sequence[PluginView]:
+        return [PluginView(name="p", distribution="dist", version="1", hooks=["run_step"], workflows=["checkout@1"])]
+
+
+class ShelfReached:
+    def __init__(self, shelf: Shelf, url: str | None) -> None:
+        self._shelf = shelf
+        self.runs: Runs = ShelfRuns(shelf)
+        self.operations: Operations = ShelfOperations(shelf)
+        self.workflows: Workflows = ShelfWorkflows()
+        self.url: str | None = url
+
+    async def drive(self, run_id: str, *, wait_ms: int | None) -> RunView:
+        self._shelf.waited.append(wait_ms)
+        return self._shelf.run
+
+
+class ShelfWiring:
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+        self.targets: list[Target] = []
+        self.served: list[ServeOptions] = []
+
+    @asynccontextmanager
+    async def reach(self, target: Target) -> AsyncIterator[Reached]:
+        self.targets.append(target)
+        yield ShelfReached(self._shelf, target.url)
+
+    async def check(self, target: Target, *, strict: bool) -> Report:
+        self.targets.append(target)
+        return self._shelf.report
+
+    def config(self, target: Target) -> JsonObject:
+        self.targets.append(target)
+        return {"host": {"listen": "127.0.0.1:7420"}, "plugins": [{"name": "p"}]}
+
+    async def serve(self, target: Target, options: ServeOptions) -> None:
+        self.targets.append(target)
+        self.served.append(options)
+
+    def scaffold(self, folder: Path) -> Sequence[Path]:
+        return [folder / "bext.config.toml"]

@@ -1,0 +1,367 @@
+"""How commands read their line and what they make of the answer; the service is `cli_support`'s."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from bext_workflow import errors
+from bext_workflow.faces.cli.main import run
+from bext_workflow.model.json import JsonObject
+from bext_workflow.model.status import Action, WorkflowStatus
+from bext_workflow.service.protocols import CancelRequest, ResolveRequest, RunQuery, StartRequest
+from bext_workflow.service.wiring import Finding, Severity
+from tests.unit.cli_support import INCIDENT, RUN, Shelf, ShelfWiring, event
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CONFIG", "URL", "TOKEN", "OUTPUT", "QUIET", "VERBOSE", "YES", "LISTEN"):
+        monkeypatch.delenv(f"BEXT_{name}", raising=False)
+
+
+def call(shelf: Shelf, *words: str) -> int:
+    return run(lambda: ShelfWiring(shelf), words)
+
+
+def started(shelf: Shelf) -> StartRequest:
+    (request,) = shelf.asked
+    assert isinstance(request, StartRequest)
+    return request
+
+
+def ended(status: WorkflowStatus) -> Shelf:
+    return Shelf(msgspec.structs.replace(RUN, status=status))
+
+
+def test_a_start_carries_all_that_was_said() -> None:
+    shelf = Shelf()
+    words = ["--input", '{"a": {"b": 1}}', "--set", "a.c=x", "--set", "d=2", "--key", "k", "--tag", "t=v"]
+
+    assert call(shelf, "runs", "start", "checkout@2", *words) == 0
+    assert started(shelf) == StartRequest(
+        workflow="checkout", version=2, context={"a": {"b": 1, "c": "x"}, "d": 2}, tags={"t": "v"}, key="k"
+    )
+
+
+def test_run_is_runs() -> None:
+    shelf = Shelf()
+    assert call(shelf, "run", "start", "checkout") == 0
+    assert started(shelf).version is None
+
+
+def test_a_start_over_a_url_is_safe_to_repeat() -> None:
+    there, here = Shelf(), Shelf()
+    call(there, "runs", "start", "checkout", "--url", "http://host")
+    call(here, "runs", "start", "checkout")
+
+    assert uuid.UUID(started(there).key or "").version == 7
+    assert started(here).key is None
+
+
+@pytest.mark.parametrize(
+    ("words", "waited"),
+    [
+        (["--wait"], [None]),
+        (["--wait=30s"], [30_000]),
+        (["--wait", "500ms"], [500]),
+        (["--watch"], [None]),
+        (["--watch", "--wait=1m"], [60_000]),
+        ([], []),
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_wait_takes_a_duration_and_nothing_else(words: list[str], waited: list[int | None], first: bool) -> None:
+    shelf = Shelf()
+    line = [*words, "checkout"] if first else ["checkout", *words]
+
+    assert call(shelf, "runs", "start", *line) == 0
+    assert shelf.waited == waited
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [("COMPLETED", 0), ("COMPENSATED", 10), ("FAILED", 11), ("CANCELLED", 12), ("RUNNING", 13), ("SUSPENDED", 14)],
+)
+@pytest.mark.parametrize(
+    ("words", "waits"),
+    [
+        (["runs", "start", "checkout", "--wait=1ms"], True),
+        (["runs", "start", "checkout", "--watch"], True),
+        (["runs", "result", "0193"], True),
+        (["runs", "result", "0193", "--wait=0s"], True),
+        (["runs", "start", "checkout"], False),
+        (["runs", "show", "0193"], False),
+    ],
+)
+def test_the_exit_code_tells_how_it_went_where_a_command_waits(
+    words: list[str], waits: bool, status: str, code: int
+) -> None:
+    assert call(ended(WorkflowStatus(status)), *words) == (code if waits else 0)
+
+
+def test_result_waits_on_in_bounded_calls_while_the_run_goes_on() -> None:
+    running = msgspec.structs.replace(RUN, status=WorkflowStatus.RUNNING)
+    shelf = Shelf(running, running, RUN)
+
+    assert call(shelf, "runs", "result", "0193", "--wait") == 0
+    assert shelf.waited == [20_000] * 3
+
+
+def test_watch_tells_each_event_once_and_ends_with_the_run(capfd: Captured) -> None:
+    shelf = Shelf(msgspec.structs.replace(RUN, status=WorkflowStatus.SUSPENDED), RUN)
+    shelf.journal = [
+        event(1, "run_created"),
+        event(2, "attempt_failed", step="reserve", visit=2, attempt=2, reason="no\x1b[2J answer", retry_at=0),
+        event(3, "run_completed"),
+    ]
+
+    assert call(shelf, "runs", "watch", "0193") == 0
+    out, err = capfd.readouterr()
+    assert json.loads(out)["status"] == "COMPLETED"
+    assert [line.split("  ", 1)[1].split(" · again")[0] for line in err.splitlines()] == [
+        "·  run created",
+        "↻  attempt failed  reserve #2  attempt 2 · no answer",
+        "✓  run completed",
+    ]
+
+
+def test_a_run_that_nothing_drives_is_said_to_be_so(capfd: Captured) -> None:
+    call(Shelf(driven=False), "runs", "start", "checkout")
+    assert capfd.readouterr().err == "no host drives this store: run `bext-host serve`, or use --wait\n"
+    call(Shelf(driven=False), "runs", "start", "checkout", "--wait")
+    assert "no host" not in capfd.readouterr().err
+    call(Shelf(driven=False), "runs", "cancel", "0193")
+    assert capfd.readouterr().err.startswith("no host drives this store: run `bext-host serve`")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-o", "jsonl", "runs", "list"],
+        ["runs", "-o", "jsonl", "list"],
+        ["runs", "list", "-o", "jsonl"],
+        ["-o", "table", "runs", "list", "-o", "jsonl"],
+    ],
+)
+def test_global_options_stand_anywhere_and_the_last_wins(words: list[str], capfd: Captured) -> None:
+    assert call(Shelf(), *words) == 0
+    assert json.loads(capfd.readouterr().out)["run_id"] == RUN.run_id
+
+
+def test_what_is_typed_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch, capfd: Captured) -> None:
+    monkeypatch.setenv("BEXT_OUTPUT", "jsonl")
+    call(Shelf(), "runs", "list")
+    assert capfd.readouterr().out.startswith('{"run_id"')
+    call(Shelf(), "-o", "json", "runs", "list")
+    assert json.loads(capfd.readouterr().out)["items"][0]["run_id"] == RUN.run_id
+
+
+def test_a_target_is_what_the_options_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BEXT_URL", "http://there")
+    wiring = ShelfWiring(Shelf())
+    run(lambda: wiring, ["-c", "x.toml", "runs", "show", "0193", "--token", "t"])
+
+    (target,) = wiring.targets
+    assert (target.config, target.url, target.token) == (Path("x.toml"), "http://there", "t")
+
+
+@pytest.mark.parametrize("words", [["serve"], ["check"], ["config", "show"]])
+def test_what_works_on_this_machine_refuses_a_url(words: list[str], capfd: Captured) -> None:
+    assert call(Shelf(), "--url", "http://there", *words) == 2
+    assert "leave --url (BEXT_URL) out" in capfd.readouterr().err
+
+
+def test_a_list_asks_for_what_was_said_and_turns_the_pages() -> None:
+    shelf = Shelf(*[RUN] * 700)
+    words = ["--workflow", "checkout@2", "--status", "failed", "--status", "RUNNING", "--tag", "a=b"]
+
+    assert call(shelf, "runs", "list", "--limit", "600", "--incident", "in_doubt", *words) == 0
+    first, second = (query for query in shelf.asked if isinstance(query, RunQuery))
+    assert (first.workflow, first.version, first.tags, first.limit) == ("checkout", 2, {"a": "b"}, 500)
+    assert first.status == (WorkflowStatus.FAILED, WorkflowStatus.RUNNING)
+    assert (second.limit, second.cursor) == (100, "500")
+
+
+def test_events_are_all_of_them_unless_a_limit_is_set(capfd: Captured) -> None:
+    shelf = Shelf()
+    shelf.journal = [event(seq, "attempt_started") for seq in range(1, 1201)]
+
+    call(shelf, "runs", "events", "0193")
+    page = json.loads(capfd.readouterr().out)
+    assert (len(page["items"]), page["next_cursor"]) == (1200, None)
+    call(shelf, "runs", "events", "0193", "--after", "10", "--limit", "2")
+    page = json.loads(capfd.readouterr().out)
+    assert ([item["seq"] for item in page["items"]], page["next_cursor"]) == ([11, 12], "12")
+
+
+def test_a_cancel_carries_all_that_was_said() -> None:
+    shelf = Shelf()
+    assert call(shelf, "runs", "cancel", "0193", "--reason", "why", "--no-compensate", "--now", "--yes") == 0
+    assert shelf.asked == [CancelRequest(reason="why", compensate=False, now=True)]
+
+
+def test_cancel_now_is_never_done_unasked(capfd: Captured) -> None:
+    shelf = Shelf()
+    assert call(shelf, "runs", "cancel", "0193", "--now") == 2
+    err = capfd.readouterr().err
+    assert "whether it has acted will be unknown" in err
+    assert "add --yes" in err
+    assert not shelf.asked
+
+
+def test_a_dry_run_prints_the_plan(capfd: Captured) -> None:
+    shelf = Shelf()
+    assert call(shelf, "runs", "cancel", "0193", "--dry-run", "--now") == 0
+    assert json.loads(capfd.readouterr().out)["undo"] == ["charge", "reserve"]
+
+
+def test_an_answer_carries_all_that_was_said() -> None:
+    shelf = Shelf()
+    words = ["--action", "done", "--note", "n", "--updates", '{"a": 1}', "--next", "end", "--undo-data", "[1]"]
+
+    assert call(shelf, "incidents", "resolve", "0193", *words) == 0
+    assert shelf.asked == [
+        ResolveRequest(action=Action.DONE, note="n", context_updates={"a": 1}, next="end", undo_data=[1])
+    ]
+
+
+def test_a_card_shows_what_to_type_next(capfd: Captured) -> None:
+    failed = msgspec.structs.replace(RUN, status=WorkflowStatus.FAILED, failure="mail bounced")
+    shelf = Shelf(failed)
+    shelf.incidents = [INCIDENT]
+
+    call(shelf, "-c", "my folder/x.toml", "-o", "table", "runs", "show", "0193")
+
+    out = capfd.readouterr().out
+    assert "mail bounced" in out
+    line = f"bext-host -c 'my folder/x.toml' incidents resolve {INCIDENT.id} --action retry --note '…'"
+    assert f"  {line}   # try again from exactly there" in out.splitlines()
+
+
+def test_the_highest_version_is_shown_unless_one_is_named(capfd: Captured) -> None:
+    call(Shelf(), "workflows", "show", "checkout")
+    assert json.loads(capfd.readouterr().out)["version"] == 3
+    call(Shelf(), "workflows", "show", "checkout@2")
+    assert json.loads(capfd.readouterr().out)["version"] == 2
+    assert call(Shelf(), "workflows", "show", "chekout") == 4
+    assert capfd.readouterr().err == "error: no workflow 'chekout'\n  did you mean 'checkout@3'?\n"
+    assert call(Shelf(), "plugins", "show", "q") == 4
+
+
+def test_serve_hands_on_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BEXT_LISTEN", "127.0.0.1:0")
+    wiring = ShelfWiring(Shelf())
+    words = ["--concurrency", "3", "--drain-timeout", "2s", "--migrate", "--degraded", "--ready-file", "r.json", "-vv"]
+
+    assert run(lambda: wiring, ["serve", *words]) == 0
+    (options,) = wiring.served
+    assert (options.listen, options.concurrency, options.drain_timeout_ms) == ("127.0.0.1:0", 3, 2_000)
+    assert (options.migrate, options.degraded, options.ready_file) == (True, True, Path("r.json"))
+    assert options.verbosity == 2
+
+
+@pytest.mark.parametrize(("severity", "code"), [(Severity.ERROR, 3), (Severity.WARNING, 0)])
+@pytest.mark.parametrize("form", ["json", "table"])
+def test_check_fails_for_errors_only(severity: Severity, code: int, form: str, capfd: Captured) -> None:
+    shelf = Shelf()
+    finding = Finding(code="undo-unsaid", severity=severity, where="checkout.charge", message="m", mend="say it")
+    shelf.report = msgspec.structs.replace(shelf.report, findings=[finding])
+
+    assert call(shelf, "check", "-o", form) == code
+    assert "undo-unsaid" in capfd.readouterr().out
+
+
+def test_the_config_is_shown_by_key_path(capfd: Captured) -> None:
+    call(Shelf(), "config", "show", "-o", "table")
+    assert [line.split() for line in capfd.readouterr().out.splitlines()[2:]] == [
+        ["host.listen", '"127.0.0.1:7420"'],
+        ["plugins[0].name", '"p"'],
+    ]
+
+
+@pytest.mark.parametrize("form", ["table", "json", "jsonl"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["runs", "list"],
+        ["runs", "show", "0193"],
+        ["runs", "events", "0193"],
+        ["runs", "cancel", "0193", "--dry-run"],
+        ["runs", "retry", "0193"],
+        ["incidents", "list"],
+        ["incidents", "show", "0193"],
+        ["workflows", "list"],
+        ["workflows", "show", "checkout"],
+        ["plugins", "list"],
+        ["plugins", "show", "p"],
+        ["init", "folder"],
+    ],
+)
+def test_every_command_has_every_form(words: list[str], form: str, capfd: Captured) -> None:
+    shelf = Shelf()
+    shelf.incidents = [msgspec.structs.replace(INCIDENT, evidence={"a": 1}, traceback="Traceback:\n  boom")]
+    shelf.journal = [event(1, "incident_opened", kind="poison", actions=["retry"], by="ada", note="n")]
+
+    assert call(shelf, *words, "-o", form) == 0
+    out = capfd.readouterr().out
+    parsed: list[JsonObject] = [json.loads(line) for line in out.splitlines()] if form == "jsonl" else []
+    assert out
+    assert form != "jsonl" or all(parsed)
+    assert form != "json" or json.loads(out)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["wokflows"], "Did you mean 'workflows'?"),
+        (["runs", "lst"], "Did you mean 'list'?"),
+        (["runs", "list", "--staus", "FAILED"], "'--status'"),
+        (["runs", "start"], "Missing argument 'WORKFLOW"),
+        (["runs", "start", "checkout", "--wait=5"], "'5' is not a duration"),
+        (["runs", "start", "checkout", "--input", "{"], "is not JSON"),
+        (["runs", "start", "checkout", "--set", "x=[1e999]"], "$[0]: inf is not a JSON number"),
+        (["runs", "start", "checkout", "--input", '{"a": 1}', "--set", "a.b=1"], "a is not an object"),
+        (["runs", "start", "checkout", "more"], "Got unexpected extra argument"),
+        (["incidents", "resolve", "0193", "--action", "retry"], "Missing option '--note'"),
+        (["incidents", "resolve", "0193", "--action", "redo", "--note", "n"], "'redo' is not one of"),
+    ],
+)
+def test_a_mistyped_line_is_one_error_with_exit_code_2(words: list[str], said: str, capfd: Captured) -> None:
+    assert call(Shelf(), *words) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert said in err
+
+
+def test_an_error_is_two_lines_without_escapes(capfd: Captured) -> None:
+    shelf = Shelf(error=errors.NotFound("no run \x1b[31m'x'", mend="see `bext-host runs list`"))
+
+    assert call(shelf, "runs", "show", "x") == 4
+    assert capfd.readouterr().err == "error: no run 'x'\n  see `bext-host runs list`\n"
+
+
+def test_an_unexpected_error_is_one_line_and_a_traceback_for_who_asks(capfd: Captured) -> None:
+    assert call(Shelf(error=KeyError("x")), "runs", "show", "x") == 1
+    assert capfd.readouterr().err == "error: unexpected KeyError: 'x'\n  run it again with -v to see the traceback\n"
+    assert call(Shelf(error=KeyError("x")), "runs", "show", "x", "-v") == 1
+    assert "Traceback (most recent call last)" in capfd.readouterr().err
+
+
+def test_an_error_inside_a_group_is_the_one_that_is_told(capfd: Captured) -> None:
+    inner = ExceptionGroup("tasks", [ValueError("noise"), ExceptionGroup("more", [errors.StoreBusy("taken by 42")])])
+
+    assert call(Shelf(error=inner), "runs", "show", "x") == 5
+    assert capfd.readouterr().err == "error: taken by 42\n"
+
+
+def test_an_interrupt_is_130(capfd: Captured) -> None:
+    assert call(Shelf(error=KeyboardInterrupt()), "runs", "show", "x") == 130
+    assert capfd.readouterr().err == "interrupted\n"
