@@ -1,4 +1,4 @@
-"""Who drives what: hosts come and go, runs are claimed and given back."""
+"""Who drives what: hosts come and go, runs are claimed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ def join(connection: sqlite3.Connection, seat: Seat, host: HostRow) -> None:
 
 def leave(connection: sqlite3.Connection, seat: Seat, host_id: str) -> None:
     with writing(connection):
-        connection.execute(_SQL["give_back"], (host_id,))
         connection.execute(_SQL["delete_host"], (host_id,))
     seat.leave(host_id)
 

@@ -36,13 +36,6 @@ ORDER BY wake_at LIMIT 1;
 -- name: with_acts
 SELECT DISTINCT inbox.rid FROM inbox CROSS JOIN runs ON runs.rid = inbox.rid WHERE runs.owner = ?;
 
--- Acts that came for the host and that it has not seen make the run due for the next one.
--- name: give_back
-UPDATE runs SET
-    owner = NULL,
-    wake_at = (SELECT min(at) FROM (SELECT wake_at AS at UNION ALL SELECT at FROM inbox WHERE inbox.rid = runs.rid))
-WHERE owner IS NOT NULL AND owner = ?;
-
 -- name: clear_hosts
 DELETE FROM hosts;
 

@@ -1,0 +1,31 @@
+"""`StoreContract`: every sentence of `ports.store`, as tests that a store's own suite inherits (asyncio_mode = "auto").
+
+::
+
+    class TestMyStore(StoreContract):
+        async def open_store(self) -> Store: ...
+"""
+
+from __future__ import annotations
+
+from bext_workflow.testing.contract.acts import ActsContract
+from bext_workflow.testing.contract.appending import AppendingContract
+from bext_workflow.testing.contract.batches import BatchContract
+from bext_workflow.testing.contract.driving import DrivingContract
+from bext_workflow.testing.contract.incidents import IncidentsContract
+from bext_workflow.testing.contract.listing import ListingContract
+from bext_workflow.testing.contract.starting import StartingContract
+
+__all__ = ["StoreContract"]
+
+
+class StoreContract(
+    StartingContract,
+    AppendingContract,
+    BatchContract,
+    IncidentsContract,
+    DrivingContract,
+    ActsContract,
+    ListingContract,
+):
+    """Subclass it under a name that pytest collects, and give it `open_store`; see `base.StoreCase` for what else."""
