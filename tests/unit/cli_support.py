@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import anyio
+
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
 from bext_workflow.model.view import EventView, IncidentView, Page, PluginView, RunView, StepView, WorkflowView
@@ -71,6 +73,7 @@ class Shelf:
         self.incidents: list[IncidentView] = []
         self.asked: list[object] = []
         self.waited: list[int | None] = []
+        self.read = anyio.Event()
         self.report = Report(config="bext.config.toml", plugins=["p"], workflows=["checkout@1"], findings=[])
 
     def answer(self, asked: object) -> None:
@@ -107,6 +110,7 @@ class ShelfRuns:
         return Page(items=[*self._shelf.held[start:end]], next_cursor=more)
 
     async def events(self, run_id: str, *, after: int = 0, limit: int = DEFAULT_LIMIT) -> Page[EventView]:
+        self._shelf.read.set()
         rest = [event for event in self._shelf.journal if event.seq > after]
         more = str(rest[limit - 1].seq) if len(rest) > limit else None
         return Page(items=rest[:limit], next_cursor=more)
@@ -175,7 +179,11 @@ class ShelfReached:
         self.url: str | None = url
 
     async def drive(self, run_id: str, *, wait_ms: int | None) -> RunView:
+        """What is in the journal is there to be read while the run is driven."""
         self._shelf.waited.append(wait_ms)
+        if self._shelf.journal:
+            with anyio.fail_after(5):
+                await self._shelf.read.wait()
         return self._shelf.run
 
 

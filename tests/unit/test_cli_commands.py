@@ -112,6 +112,18 @@ def test_result_waits_on_in_bounded_calls_while_the_run_goes_on() -> None:
 
     assert call(shelf, "runs", "result", "0193", "--wait") == 0
     assert shelf.waited == [20_000] * 3
+    assert call(shelf, "runs", "result", "0193", "--wait=1m") == 0
+    assert shelf.waited[3:] == [20_000]
+
+
+def test_a_watched_start_tells_while_the_run_is_driven(capfd: Captured) -> None:
+    shelf = Shelf()
+    shelf.journal = [event(1, "step_completed", step="reserve", updates={"a": 1})]
+
+    assert call(shelf, "runs", "start", "checkout", "--watch") == 0
+    run_line, event_line = capfd.readouterr().err.splitlines()
+    assert run_line == f"run {RUN.run_id}"
+    assert event_line.endswith("✓  step completed  reserve  sets a")
 
 
 def test_watch_tells_each_event_once_and_ends_with_the_run(capfd: Captured) -> None:
@@ -242,7 +254,7 @@ def test_a_card_shows_what_to_type_next(capfd: Captured) -> None:
     out = capfd.readouterr().out
     assert "mail bounced" in out
     line = f"bext-host -c 'my folder/x.toml' incidents resolve {INCIDENT.id} --action retry --note '…'"
-    assert f"  {line}   # try again from exactly there" in out.splitlines()
+    assert f"  try again from exactly there:\n    {line}\n" in out
 
 
 def test_the_highest_version_is_shown_unless_one_is_named(capfd: Captured) -> None:

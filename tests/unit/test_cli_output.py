@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 
@@ -137,8 +138,13 @@ sys.exit(run(lambda: ShelfWiring(Shelf(*[RUN] * 5000)), ["runs", "list", "--limi
 
 @pytest.mark.parametrize("form", ["json", "jsonl", "table"])
 def test_a_reader_that_goes_away_is_nothing_to_speak_of(form: str) -> None:
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with subprocess.Popen(
-        [sys.executable, "-c", BROKEN_PIPE, "-o", form], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", BROKEN_PIPE, "-o", form],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=buffered,
     ) as lister:
         assert lister.stdout is not None
         assert lister.stderr is not None

@@ -31,6 +31,4 @@ def _invoke(session: Session, words: list[str]) -> int:
             code: int | None = root.invoke(context)
     except Asked as asked:
         code = asked.exit_code
-    # A pipe that nobody reads shows here, while there is still someone to handle it.
-    sys.stdout.flush()
     return int(code or 0)

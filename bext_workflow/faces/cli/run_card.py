@@ -51,11 +51,11 @@ def show(session: Session, card: Card) -> None:
     session.output.show(card.run, lambda screen: _draw(screen, card, session))
 
 
-def answers(incident: IncidentView, session: Session) -> Iterator[str]:
-    """For each answer that the incident takes, the line to type."""
+def answers(incident: IncidentView, session: Session) -> Iterator[tuple[str, str]]:
+    """For each answer that the incident takes, what it means and the line to type."""
     for action in incident.actions:
-        line = session.command("incidents", "resolve", incident.id, "--action", action.value, "--note", "…")
-        yield f"{line}   # {MEANINGS[action]}"
+        words = ("incidents", "resolve", incident.id, "--action", action.value, "--note", "…")
+        yield MEANINGS[action], session.command(*words)
 
 
 def _draw(screen: Screen, card: Card, session: Session) -> None:
@@ -72,8 +72,8 @@ def _draw(screen: Screen, card: Card, session: Session) -> None:
         screen.say(incident.reason)
         screen.commands(answers(incident, session))
     if run.status is WorkflowStatus.FAILED and run.left_in_place and not card.incidents:
-        screen.heading("To undo what is left in place")
-        screen.commands([session.command("runs", "cancel", run.run_id)])
+        screen.heading("What it has done is left in place")
+        screen.commands([("undo it", session.command("runs", "cancel", run.run_id))])
 
 
 def _fields(run: RunView) -> Iterator[tuple[str, Cell]]:

@@ -65,10 +65,11 @@ class Screen:
         """Text of several lines, as it is."""
         self.console.print(Text(plain(words), style=style), soft_wrap=True)
 
-    def commands(self, lines: Iterable[str]) -> None:
-        """Lines to type: never folded, so that they can be copied."""
-        for line in lines:
-            self.console.print(Text(f"  {plain(line)}", style="bold"), soft_wrap=True)
+    def commands(self, lines: Iterable[tuple[str, str]]) -> None:
+        """What a line does, and the line to type: never folded, so that it can be copied."""
+        for meaning, line in lines:
+            self.console.print(Text(f"  {one_line(meaning)}:", style="dim"))
+            self.console.print(Text(f"    {plain(line)}"), soft_wrap=True)
 
     @contextmanager
     def live(self) -> Iterator[Show]:

@@ -83,10 +83,14 @@ def _sum_up(screen: Screen, end: _End, folder: Path, session: Session) -> None:
     screen.heading(end.board.totals())
     for line in end.board.surprises:
         screen.say(f"{line.order.shows}: {line.run.status}, where {line.order.ends} was due", "red")
-    screen.heading("Look around")
-    screen.commands([session.command("runs", "list"), shlex.join(["python", "-m", LEDGER, str(folder / "ledger.db")])])
+    screen.heading("What to try next")
+    screen.commands(
+        [
+            ("list the runs", session.command("runs", "list")),
+            ("show the ledger's balance", shlex.join(["python", "-m", LEDGER, str(folder / "ledger.db")])),
+            ("start the host again", session.command("serve")),
+        ]
+    )
     for incident in end.incidents:
-        screen.heading(f"A person must decide ({incident.step}: {incident.reason})")
+        screen.heading(f"A person must decide about {incident.step}: {incident.reason}")
         screen.commands(answers(incident, session))
-    screen.heading("The host is stopped; let it carry your answer out")
-    screen.commands([session.command("serve")])
