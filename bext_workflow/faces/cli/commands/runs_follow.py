@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import anyio
 import click
 
 from bext_workflow.faces.cli import exits, run_card
@@ -12,11 +11,11 @@ from bext_workflow.faces.cli.exits import Exit
 from bext_workflow.faces.cli.journal import Teller
 from bext_workflow.faces.cli.options import Command
 from bext_workflow.faces.cli.run_card import Card
+from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.model.view import RunView
 from bext_workflow.service.wiring import Reached
 
-_ONE_WAIT_MS = 20_000
-"""A bound for one call, so that no proxy between here and a host takes it for dead."""
+_LONG_MS = 600_000
 
 
 @click.command(cls=Command)
@@ -37,7 +36,7 @@ def watch(session: Session, run_id: str) -> Exit:
 
 @click.command(cls=WaitingCommand)
 @run_argument
-@wait_option("Wait until the run has ended or needs someone; at most so long.")
+@wait_option("Wait until the run has ended, is suspended or waits; at most so long.")
 @click.pass_obj
 def result(session: Session, run_id: str, wait: int | None) -> Exit:
     """Show how a run ended; the exit code tells it too.
@@ -52,13 +51,11 @@ def result(session: Session, run_id: str, wait: int | None) -> Exit:
 
 
 async def _result(reached: Reached, run_id: str, wait: int) -> RunView:
-    ends_at = anyio.current_time() + wait / 1000
+    if wait != FOREVER:
+        return await reached.runs.result(run_id, wait_ms=wait)
     while True:
-        left_ms = _ONE_WAIT_MS if wait == FOREVER else max(0, round((ends_at - anyio.current_time()) * 1000))
-        run = await reached.runs.result(run_id, wait_ms=min(left_ms, _ONE_WAIT_MS))
-        if left_ms <= _ONE_WAIT_MS and wait != FOREVER:
-            return run
-        if exits.of_status(run.status) is not Exit.STILL_RUNNING:
+        run = await reached.runs.result(run_id, wait_ms=_LONG_MS)
+        if run.status.terminal or run.status in {WorkflowStatus.SUSPENDED, WorkflowStatus.WAITING}:
             return run
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import click
-import uuid_utils
 
 from bext_workflow.faces.cli import exits, run_card
 from bext_workflow.faces.cli.arguments import REFERENCE, WaitingCommand, wait_bound, wait_option
@@ -48,7 +47,7 @@ from bext_workflow.service.wiring import Reached
 @click.option(
     "--tag", "tags", type=Parsed("NAME=VALUE", parse_tag), multiple=True, help="A tag to find the run by. Repeatable."
 )
-@wait_option("Wait until the run has ended or needs someone; at most so long. The exit code tells how it went.")
+@wait_option("Wait until the run has ended, is suspended or waits; at most so long. The exit code tells how it went.")
 @click.option("--watch", is_flag=True, help="Wait, and tell on stderr what happens.")
 @click.pass_obj
 def start(
@@ -66,8 +65,6 @@ def start(
     Without a version the highest that is served is taken. The run is durable when the command returns; with --wait or
     --watch it returns when the run has ended, is suspended or waits.
     """
-    if key is None and session.settings.url is not None:
-        key = str(uuid_utils.uuid7())  # an answer lost on the way must not make a second run when it is asked again
     request = StartRequest(
         workflow=workflow.id,
         version=workflow.version,
