@@ -98,7 +98,11 @@ def _stop(draft: Draft, given: Cancel) -> None:
     )
     for incident in draft.state.incidents:
         if incident.kind in _VOID_UNDER_A_STOP:
-            draft.add(IncidentResolved(id=incident.id, action=Action.CANCEL, note="the run was cancelled", by=given.by))
+            draft.add(
+                IncidentResolved(
+                    id=incident.id, kind=incident.kind, action=Action.CANCEL, note="the run was cancelled", by=given.by
+                )
+            )
 
 
 def _cancel_again(draft: Draft, given: Cancel) -> None:
@@ -116,7 +120,9 @@ def _undo_what_was_left(draft: Draft, given: Cancel) -> None:
     state = draft.state
     if any(incident.kind is IncidentKind.COMPENSATION_FAILED for incident in state.incidents):
         raise Conflict("the run is FAILED by an undo that failed", mend="resolve its incident instead")
-    if state.pending is None or not given.compensate:
+    if state.undo is not None:
+        raise Conflict("the run is FAILED and a person has closed its undo", mend="undo the rest by hand")
+    if (state.pending is None and not state.own) or not given.compensate:
         raise Conflict("the run is FAILED and nothing of it is left to undo")
     _stop(draft, given)
     ending.compensate(draft, state.failure or given.reason)
@@ -142,9 +148,12 @@ def _answer_step(draft: Draft, incident: Incident, given: Resolve) -> None:
         case Action.RETRY:
             _answered(draft, incident, given)
             draft.add(AttemptRenewed(branch=branch.id))
-        case Action.CLOSE:
+        case Action.CLOSE if draft.state.pivoted:
             _answered(draft, incident, given)
             ending.fail(draft, incident.reason)
+        case Action.CLOSE:
+            _answered(draft, incident, given)
+            forward.fail_visit(draft, branch, incident.reason, compensate=False)
         case _:
             _impossible(given.action)
 
@@ -214,7 +223,7 @@ def _answered(draft: Draft, incident: Incident, given: Resolve) -> None:
 
 
 def _resolved(draft: Draft, incident: Incident, action: Action, *, note: str, by: str, act: int) -> None:
-    draft.add(IncidentResolved(id=incident.id, action=action, note=note, by=by, act=act))
+    draft.add(IncidentResolved(id=incident.id, kind=incident.kind, action=action, note=note, by=by, act=act))
 
 
 def _manner(compensate: bool) -> str:

@@ -6,37 +6,56 @@ from bext_workflow.core import backward, forward
 from bext_workflow.core.draft import Draft
 from bext_workflow.core.incidents import open_completion_failed, open_for_branch, open_for_undo, open_poison
 from bext_workflow.core.input import Late, Lost, Recovered
-from bext_workflow.core.state import POISON_AFTER, Phase
+from bext_workflow.core.state import POISON_AFTER, Phase, State
 from bext_workflow.model import event
 from bext_workflow.model.event import ActIgnored, EvidenceAttached
-from bext_workflow.model.status import IncidentKind
+from bext_workflow.model.status import Call, IncidentKind
 
 _DIED = Lost(reason="the host died during the attempt")
 
 
 def recovered(draft: Draft, given: Recovered) -> None:
     """A host took the run over: what may be repeated is due again, what may not is in doubt."""
-    suspect = draft.state.suspect
+    before = draft.state
     draft.add(event.Recovered(host=given.host, fence=given.fence))
-    if draft.state.recoveries >= POISON_AFTER and not draft.state.incidents:
-        if not draft.state.status.terminal:
+    poison = draft.state.recoveries >= POISON_AFTER
+    if not before.status.terminal:
+        _cut_off_step(draft, before)
+        _cut_off_undo(draft, before)
+        if poison and _at_work(before) and not _person_asked(draft.state):
             open_poison(draft)
-        elif draft.state.notices:
-            open_completion_failed(draft, "the host died each time that on_workflow_complete was called")
-        return
+    if poison and any(notice.phase is Phase.STARTED for notice in before.notices):
+        open_completion_failed(draft, "the host died each time that on_workflow_complete was called")
+
+
+def _cut_off_step(draft: Draft, before: State) -> None:
     for branch in draft.state.branches:
         if branch.phase is Phase.STARTED:
             forward.lost_in_doubt(draft, branch, _DIED, crashed=True)
-        elif branch.phase is Phase.IN_DOUBT and suspect and not draft.state.incidents:
+        elif branch.phase is Phase.IN_DOUBT and before.suspect and not _person_asked(draft.state):
             # `verify_step` itself may be what kills the hosts: a person is asked instead.
             open_for_branch(draft, branch, IncidentKind.IN_DOUBT)
+
+
+def _cut_off_undo(draft: Draft, before: State) -> None:
     undo, entry = draft.state.undo, draft.state.pending
     if undo is None or entry is None:
         return
     if undo.phase is Phase.STARTED:
         backward.lost_in_doubt(draft, _DIED, crashed=True)
-    elif undo.phase is Phase.IN_DOUBT and suspect and not draft.state.incidents:
+    elif undo.phase is Phase.IN_DOUBT and before.suspect and not _person_asked(draft.state):
         open_for_undo(draft, entry, undo, IncidentKind.IN_DOUBT)
+
+
+def _at_work(state: State) -> bool:
+    """Whether a recorded attempt was running that would be made again. Under a stop no step is."""
+    if state.undo is not None:
+        return state.undo.phase is Phase.STARTED
+    return state.stop is None and any(branch.phase is Phase.STARTED for branch in state.branches)
+
+
+def _person_asked(state: State) -> bool:
+    return any(incident.call is not Call.COMPLETE for incident in state.incidents)
 
 
 def late(draft: Draft, given: Late) -> None:

@@ -43,14 +43,15 @@ def walk_on(draft: Draft) -> None:
 
 
 def conclude_stop(draft: Draft) -> None:
-    """Under a stop: once every branch has settled, the walk back begins, or the run is CANCELLED."""
-    stop = draft.state.stop
-    if stop is None or draft.state.branches:
+    """Under a stop: once every branch has settled, the walk back begins, or the run is CANCELLED.
+
+    What a last step has done that is a pivot cannot be undone: it is left in place, with all before it.
+    """
+    state = draft.state
+    if state.stop is None or state.branches:
         return
-    nothing_done = draft.state.pending is None and not draft.state.own
-    if draft.state.pivoted:
-        fail(draft, f"{stop.reason}: it came too late, a pivot step had completed")
-    elif stop.compensate and not nothing_done:
-        compensate(draft, stop.reason)
+    nothing_done = state.pending is None and not state.own
+    if state.stop.compensate and not state.pivoted and not nothing_done:
+        compensate(draft, state.stop.reason)
     else:
-        draft.add(RunCancelled(notify=draft.state.plan.notifies))
+        draft.add(RunCancelled(notify=state.plan.notifies))

@@ -68,7 +68,7 @@ def initial(plan: Plan, created: RunCreated, at: int) -> State:
 def evolve(state: State, event: Event, at: int) -> State:
     """The state after `event`, which happened at `at` (ms). Raises `ValueError` for a second `run_created`."""
     changes = _changes(state, event, at)
-    if state.recoveries and not isinstance(event, Recovered | AttemptStarted):
+    if state.recoveries and not _follows_a_crash(event):
         changes["recoveries"] = 0
     after = replace(state, seq=state.seq + 1, updated_at=at, **changes)
     status = _live_status(after)
@@ -85,6 +85,17 @@ def fold(plan: Plan, events: Iterable[tuple[Event, int]]) -> State:
     for event, event_at in rest:
         state = evolve(state, event, event_at)
     return state
+
+
+def _follows_a_crash(event: Event) -> bool:
+    """Whether the event is no progress: a run that sees only such events may be what kills its hosts (semantics §6)."""
+    match event:
+        case Recovered() | AttemptStarted() | AttemptCleared():
+            return True
+        case AttemptLost():
+            return event.crashed
+        case _:
+            return False
 
 
 def _changes(state: State, event: Event, at: int) -> Changes:
@@ -188,7 +199,7 @@ def _attempt_renewed(state: State, event: AttemptRenewed, at: int) -> Changes:
     again: Changes = {"phase": Phase.READY, "spent": 0, "ready_at": at}
     if event.call is Call.COMPLETE:
         return _notice(state, attempt=state.notices[0].attempt + 1, **again)
-    return _branch(state, event.branch, attempt=state.branch(event.branch).attempt + 1, **again)
+    return _branch(state, event.branch, attempt=state.branch(event.branch).attempt + 1, lost=None, **again)
 
 
 def _step_completed(state: State, event: StepCompleted, at: int) -> Changes:
@@ -206,15 +217,18 @@ def _step_completed(state: State, event: StepCompleted, at: int) -> Changes:
         "context": state.context.merged(event.updates.value),
         "pivoted": pivoted,
     }
-    # A stop lets nothing new begin, but past a pivot there is no way back: the branch stands where it would go on.
-    if event.next == END or (state.stop is not None and not pivoted):
+    # A stop lets nothing new begin. Past a pivot there is no way back: the branch then stands where it would go on,
+    # for a person to see, unless what was done was to be left in place anyway.
+    stop = state.stop
+    if event.next == END or (stop is not None and not (pivoted and stop.compensate)):
         return changes | {"branches": _without(state, event.branch)}
     return changes | _entered(state, event.branch, event.next, at)
 
 
 def _step_failed(state: State, event: StepFailed, at: int) -> Changes:
-    changes = _branch(state, event.branch, phase=Phase.FAILED) | _own(state, event)
-    return changes | {"failure": state.failure or event.reason}
+    acted = state.branch(event.branch).acted or event.own
+    changes = _branch(state, event.branch, phase=Phase.FAILED, attempt=event.attempt, acted=acted)
+    return changes | _own(state, event) | {"failure": state.failure or event.reason}
 
 
 def _own(state: State, event: StepFailed | BranchSettled) -> Changes:
@@ -233,18 +247,21 @@ def _branch_settled(state: State, event: BranchSettled, at: int) -> Changes:
 
 
 def _compensation_started(state: State, event: CompensationStarted, at: int) -> Changes:
-    pending = state.pending
-    for own in state.own:
-        pending = Completed(step=own.step, visit=own.visit, branch=own.branch, own=True, before=pending)
-    return {
+    return _own_listed(state) | {
         "status": WorkflowStatus.COMPENSATING,
         "failure": state.failure or event.reason,
         "branches": (),
-        "pending": pending,
-        "own": (),
         "undo": Undo(ready_at=at),
         "ended_at": None,
     }
+
+
+def _own_listed(state: State) -> Changes:
+    """The failed visits that may have acted go on top of the list: they are undone first."""
+    pending = state.pending
+    for own in state.own:
+        pending = Completed(step=own.step, visit=own.visit, branch=own.branch, own=True, before=pending)
+    return {"pending": pending, "own": ()}
 
 
 def _step_compensated(state: State, event: StepCompensated, at: int) -> Changes:
@@ -278,7 +295,7 @@ def _incident_opened(state: State, event: IncidentOpened, at: int) -> Changes:
     match event.kind:
         case IncidentKind.EXHAUSTED | IncidentKind.STUCK_AFTER_PIVOT:
             acted = state.branch(event.branch).acted or event.unknown
-            changes |= _branch(state, event.branch, phase=Phase.HELD, acted=acted)
+            changes |= _branch(state, event.branch, phase=Phase.HELD, attempt=event.attempt, acted=acted)
         case IncidentKind.COMPENSATION_FAILED:
             changes |= _undo(state, phase=Phase.HELD)
         case IncidentKind.COMPLETION_FAILED:
@@ -304,15 +321,15 @@ def _evidence_attached(state: State, event: EvidenceAttached, at: int) -> Change
 
 def _run_reopened(state: State, event: RunReopened, at: int) -> Changes:
     changes: Changes = {"ended_at": None, "inbox": event.act or state.inbox}
-    renewed: Changes = {"phase": Phase.READY, "spent": 0, "ready_at": at}
+    renewed: Changes = {"phase": Phase.READY, "spent": 0, "ready_at": at, "lost": None}
     if event.undo:
         undo = _undo(state, attempt=_current_undo(state).attempt + 1, **renewed)
         return changes | undo | {"status": WorkflowStatus.COMPENSATING}
     failed = state.branches[0]
-    changes |= {"status": WorkflowStatus.RUNNING, "failure": None, "stop": None, "own": ()}
+    changes |= {"status": WorkflowStatus.RUNNING, "failure": None, "stop": None}
     if event.step is not None or event.new_visit:
-        return changes | _entered(state, failed.id, event.step or failed.step, at)
-    return changes | _branch(state, failed.id, attempt=failed.attempt + 1, **renewed)
+        return changes | _own_listed(state) | _entered(state, failed.id, event.step or failed.step, at)
+    return changes | _branch(state, failed.id, attempt=failed.attempt + 1, **renewed) | {"own": ()}
 
 
 def _run_completed(state: State, event: RunCompleted, at: int) -> Changes:
@@ -346,7 +363,7 @@ def _recovered(state: State, event: Recovered, at: int) -> Changes:
     """A repeatable call that was cut off is simply due again; what is in doubt gets an event of its own."""
     phases = [branch.phase for branch in state.branches] + [notice.phase for notice in state.notices]
     changes: Changes = {
-        "branches": tuple(_cut_off(state.plan, branch) for branch in state.branches),
+        "branches": tuple(_cut_off(state, branch) for branch in state.branches),
         "notices": tuple(_notice_cut_off(notice) for notice in state.notices),
     }
     if state.undo is not None and state.pending is not None:
@@ -358,11 +375,13 @@ def _recovered(state: State, event: Recovered, at: int) -> Changes:
     return changes
 
 
-def _cut_off(plan: Plan, branch: Branch) -> Branch:
+def _cut_off(state: State, branch: Branch) -> Branch:
+    repeatable = state.plan.step(branch.step).idempotent
+    begun = state.status is not WorkflowStatus.PENDING and not state.status.terminal
     match branch.phase:
-        case Phase.READY if not branch.recorded and plan.step(branch.step).idempotent:
-            return replace(branch, acted=True)
-        case Phase.STARTED if plan.step(branch.step).idempotent:
+        case Phase.READY if repeatable and begun and not branch.recorded:
+            return replace(branch, acted=True)  # it may have been running: such attempts leave no record
+        case Phase.STARTED if repeatable:
             return replace(branch, phase=Phase.READY, acted=True)
         case _:
             return branch

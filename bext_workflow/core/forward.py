@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from bext_workflow.core import ending
 from bext_workflow.core.draft import Draft
 from bext_workflow.core.incidents import open_for_branch
@@ -30,7 +32,8 @@ def finish(draft: Draft, branch: Branch, end: End) -> None:
             if fault is None:
                 complete_visit(draft, branch, end)
             else:
-                _lose(draft, branch, Lost(reason=fault))
+                returned = {"context_updates": end.updates.value, "next": end.next, "undo_data": end.undo_data}
+                _lose(draft, branch, Lost(reason=fault, evidence=returned))
         case Retried():
             _retry(draft, branch, end.reason, after_ms=end.after_ms, unknown=False, traceback=None)
         case Failed():
@@ -95,7 +98,7 @@ def complete_visit(draft: Draft, branch: Branch, end: Continued) -> None:
         else:
             ending.conclude_stop(draft)
         return
-    entered = draft.state.branch(branch.id)
+    entered = replace(draft.state.branch(branch.id), attempt=0)  # what is opened here precedes the first attempt
     if draft.state.stop is not None:
         reason = f"{draft.state.stop.reason}: it came too late, a pivot step has completed"
         open_for_branch(draft, entered, IncidentKind.STUCK_AFTER_PIVOT, reason=reason)

@@ -82,7 +82,8 @@ def left_in_place(state: State) -> tuple[str, ...]:
     if state.status not in (WorkflowStatus.FAILED, WorkflowStatus.CANCELLED):
         return ()
     pending = tuple(entry.step for entry in newest_first(state.pending))[::-1]
-    return (*pending, *state.skipped)
+    own = tuple(visit.step for visit in state.own)
+    return (*pending, *own, *reversed(state.skipped))
 
 
 def _work(state: State, now: int) -> Iterator[Action]:

@@ -1,0 +1,249 @@
+"""A run in a test: inputs go through `decide`, events through the journal's text, time is what the test says."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from bext_workflow.core.decide import decide
+from bext_workflow.core.evolve import evolve, fold, initial
+from bext_workflow.core.input import (
+    Begun,
+    Cancel,
+    Continued,
+    End,
+    Failed,
+    Finished,
+    Input,
+    Intended,
+    Lost,
+    Notified,
+    Recovered,
+    Reopen,
+    Resolve,
+    Retried,
+    Settled,
+    Undone,
+)
+from bext_workflow.core.state import Incident, Plan, State
+from bext_workflow.core.work import Action as Due
+from bext_workflow.core.work import Compensate, Execute, Notify, Settle, left_in_place, wake_at, work
+from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
+from bext_workflow.model.event import Event, RunCreated, decode, encode, kind_of
+from bext_workflow.model.json import EMPTY, Document, Json, dumps
+from bext_workflow.model.policy import OnExhausted, RetryPolicy
+from bext_workflow.model.run import newest_first
+from bext_workflow.model.status import Action, Call, WorkflowStatus
+
+RUN_ID = "r-1"
+NOON = 1_800_000_000_000
+
+D = TypeVar("D", bound=Due)
+E = TypeVar("E", bound=Event)
+
+TIMED_OUT = Lost(reason="timed out", errors=frozenset({"builtins.TimeoutError"}))
+RAISED = Lost(reason="KeyError: 'order'", errors=frozenset({"builtins.KeyError"}), evidence={"raised": "KeyError"})
+AGAIN = Retried(reason="503")
+NO = Failed(reason="declined", compensate=True)
+NO_AND_LEAVE = Failed(reason="unknown sku", compensate=False)
+
+
+def document(value: Json) -> Document:
+    return Document(dumps(value), value) if value else EMPTY
+
+
+def done(next_: str | None = None, *, undo_data: Json = None, **updates: Json) -> Continued:
+    """An attempt that returned `Continue` with these updates."""
+    return Continued(updates=document(updates), next=next_, undo_data=undo_data)
+
+
+def step(name: str, **fields: Json) -> StepDefinition:
+    return StepDefinition(name=name, **fields)
+
+
+def charge(name: str = "charge", **fields: Json) -> StepDefinition:
+    """A step that must not be repeated blindly."""
+    return StepDefinition(name=name, idempotent=False, **fields)
+
+
+def tries(attempts: int, on_exhausted: OnExhausted = OnExhausted.COMPENSATE, **fields: Json) -> RetryPolicy:
+    return RetryPolicy(max_attempts=attempts, on_exhausted=on_exhausted, **fields)
+
+
+def plan(*steps: StepDefinition, undoes: bool = True, verifies: bool = False, notifies: bool = False) -> Plan:
+    return Plan(
+        definition=WorkflowDefinition(id="checkout", steps=steps), undoes=undoes, verifies=verifies, notifies=notifies
+    )
+
+
+class Saga:
+    """Drives a run by hand as a host would. After each decision the journal, read back, must give the same state."""
+
+    def __init__(self, plan: Plan, *, begun: bool = True, context: Json = None) -> None:
+        self.now = NOON
+        self.acts = 0
+        created = RunCreated(
+            run_id=RUN_ID,
+            workflow=plan.definition.id,
+            version=plan.definition.version,
+            digest=plan.definition.digest,
+            context=document(context or {}),
+            begun=begun,
+        )
+        self.state = initial(plan, created, self.now)
+        self.journal: list[tuple[str, bytes, int]] = [(kind_of(created), encode(created), self.now)]
+        self._read_back = self.folded()
+
+    # What happened
+
+    # `status` and `idle` are calls, so that a type checker does not take what held before for what holds now.
+
+    def status(self) -> WorkflowStatus:
+        return self.state.status
+
+    @property
+    def kinds(self) -> list[str]:
+        return [kind for kind, _, _ in self.journal]
+
+    @property
+    def events(self) -> list[Event]:
+        return [decode(kind, text) for kind, text, _ in self.journal]
+
+    def all(self, form: type[E]) -> list[E]:
+        return [event for event in self.events if isinstance(event, form)]
+
+    def last(self, form: type[E]) -> E:
+        return self.all(form)[-1]
+
+    @property
+    def to_undo(self) -> list[str]:
+        """The steps that the run would undo, or is undoing, in that order."""
+        return [entry.step for entry in newest_first(self.state.pending)]
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        return left_in_place(self.state)
+
+    @property
+    def incident(self) -> Incident:
+        (incident,) = self.state.incidents
+        return incident
+
+    def folded(self, upto: int | None = None) -> State:
+        """The state of the journal's first events, from their text."""
+        rows = self.journal[:upto]
+        return fold(self.state.plan, [(decode(kind, text), at) for kind, text, at in rows])
+
+    # What a host does
+
+    def give(self, given: Input, *, jitter: float = 0.0) -> list[str]:
+        """The kinds of the events that follow."""
+        decision = decide(self.state, given, now=self.now, jitter=jitter)
+        for event in decision.events:
+            self.journal.append((kind_of(event), encode(event), self.now))
+            self._read_back = evolve(self._read_back, decode(*self.journal[-1][:2]), self.now)
+        self.state = decision.state
+        assert self._read_back == self.state, "the journal's text and the decision differ"
+        return [kind_of(event) for event in decision.events]
+
+    def due(self, form: type[D]) -> D:
+        """The one thing that is due, which must be of that form."""
+        (action,) = work(self.state, self.now)
+        assert isinstance(action, form), action
+        return action
+
+    def idle(self) -> bool:
+        return not work(self.state, self.now)
+
+    def wait(self, ms: int) -> Saga:
+        self.now += ms
+        return self
+
+    def begin(self) -> list[str]:
+        return self.give(Begun())
+
+    def call_step(self) -> Execute:
+        """Makes the call of the step that is due: the intent first, if it must be durable."""
+        action = self.due(Execute)
+        if action.intend:
+            self.give(Intended(call=Call.STEP, branch=action.branch))
+        return action
+
+    def run(self, *ends: End) -> Saga:
+        """Runs what is due, one call an end; time is moved to when the call is due."""
+        for end in ends:
+            self._to_next_call()
+            action = self.call_step()
+            self.give(Finished(branch=action.branch, end=end))
+        return self
+
+    def call_undo(self) -> Compensate:
+        action = self.due(Compensate)
+        if action.intend:
+            self.give(Intended(call=Call.UNDO))
+        return action
+
+    def undo(self, *ends: Retried | Failed | Lost | None) -> Saga:
+        """One call of `compensate_step` an end; None: it returned."""
+        for end in ends:
+            self._to_next_call()
+            self.call_undo()
+            self.give(Undone(end))
+        return self
+
+    def undo_all(self) -> list[str]:
+        """Undoes all that is pending; returns the steps in the order of the calls."""
+        called = []
+        while self.status() is WorkflowStatus.COMPENSATING:
+            called.append(self.due(Compensate).step)
+            self.undo(None)
+        return called
+
+    def call_notify(self) -> Notify:
+        action = self.due(Notify)
+        if action.intend:
+            self.give(Intended(call=Call.COMPLETE))
+        return action
+
+    def notify(self, *errors: str | None) -> Saga:
+        for error in errors:
+            self._to_next_call()
+            self.give(Notified(n=self.call_notify().n, error=error))
+        return self
+
+    def settle(self) -> list[str]:
+        return self.give(Settled(branch=self.due(Settle).branch))
+
+    def crash(self, times: int = 1) -> Saga:
+        """The host dies and another one takes the run over from its journal."""
+        for _ in range(times):
+            self.state = self.folded()
+            self.give(Recovered(host="h-2", fence=2))
+        return self
+
+    # What a person does
+
+    def cancel(self, *, compensate: bool = True, now: bool = False) -> list[str]:
+        self.acts += 1
+        return self.give(Cancel(act=self.acts, by="ann", reason="ordered twice", compensate=compensate, now=now))
+
+    def reopen(self, step: str | None = None, *, new_visit: bool = False) -> list[str]:
+        self.acts += 1
+        return self.give(Reopen(act=self.acts, by="ann", reason="mended", step=step, new_visit=new_visit))
+
+    def answer(self, action: Action, next_: str | None = None, *, undo_data: Json = None, **updates: Json) -> list[str]:
+        self.acts += 1
+        return self.give(
+            Resolve(
+                act=self.acts,
+                by="ann",
+                incident=self.incident.id,
+                action=action,
+                note="looked it up",
+                updates=document(updates),
+                next=next_,
+                undo_data=undo_data,
+            )
+        )
+
+    def _to_next_call(self) -> None:
+        self.now = max(self.now, wake_at(self.state) or 0)

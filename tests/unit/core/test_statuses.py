@@ -1,0 +1,199 @@
+"""Statuses (semantics §4): how they follow from what the run is doing, and which inputs each of them takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+from msgspec.structs import replace
+
+from bext_workflow.core.decide import decide
+from bext_workflow.core.input import (
+    Begun,
+    Cancel,
+    Finished,
+    Input,
+    Intended,
+    Late,
+    Notified,
+    Recovered,
+    Reopen,
+    Resolve,
+    Settled,
+    Undone,
+    Verified,
+)
+from bext_workflow.core.state import State
+from bext_workflow.core.work import Begin, Execute, wake_at
+from bext_workflow.errors import Conflict
+from bext_workflow.model.outcome import Unknown
+from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
+from tests.unit.core.support import AGAIN, NO, NO_AND_LEAVE, NOON, RAISED, Saga, charge, done, plan, step
+
+GRID = """
+           PENDING RUNNING WAITING SUSPENDED COMPENSATING COMPLETED COMPENSATED FAILED CANCELLED
+Begun         x       .       .        .          .           .          .         .       .
+Intended      .       x       x        x          x           x          x         x       x
+Finished      .       x       .        .          .           .          .         .       .
+Verified      .       x       .        .          x           .          .         .       .
+Settled       x       x       .        .          .           .          .         .       .
+Undone        .       .       .        .          x           .          .         .       .
+Notified      .       x       x        x          x           x          x         x       x
+Recovered     x       x       x        x          x           x          x         x       x
+Late          x       x       x        x          x           x          x         x       x
+Cancel        x       x       x        x          .           .          .         x       .
+Reopen        .       .       .        .          .           .          .         x       .
+Resolve       .       x       x        x          x           x          x         x       x
+"""
+"""Which input makes sense in which status, written down a second time."""
+
+
+def _grid() -> dict[tuple[WorkflowStatus, str], bool]:
+    head, *rows = (line.split() for line in GRID.strip().splitlines())
+    return {
+        (WorkflowStatus(status), name): mark == "x"
+        for name, *marks in rows
+        for status, mark in zip(head, marks, strict=True)
+    }
+
+
+def _ended_once() -> Saga:
+    """RUNNING at its second step, after an ending of which the plugin cannot be told: that incident is open."""
+    saga = Saga(plan(step("a"), charge("b"), notifies=True)).run(done(), NO_AND_LEAVE)
+    saga.notify("no", "no", "no")
+    saga.reopen()
+    return saga
+
+
+def _cancelled() -> Saga:
+    saga = _ended_once()
+    saga.cancel(compensate=False)
+    saga.settle()
+    return saga
+
+
+def _waiting() -> State:
+    """No rule leads to WAITING yet; the table of legal inputs has it all the same."""
+    return replace(_ended_once().state, status=WorkflowStatus.WAITING)
+
+
+STATES: dict[WorkflowStatus, Callable[[], State]] = {
+    WorkflowStatus.PENDING: lambda: Saga(plan(step("a")), begun=False).state,
+    WorkflowStatus.RUNNING: lambda: _ended_once().state,
+    WorkflowStatus.WAITING: _waiting,
+    WorkflowStatus.SUSPENDED: lambda: _ended_once().run(RAISED).state,
+    WorkflowStatus.COMPENSATING: lambda: _ended_once().run(NO).state,
+    WorkflowStatus.COMPLETED: lambda: _ended_once().run(done()).state,
+    WorkflowStatus.COMPENSATED: lambda: _ended_once().run(NO).undo(None).state,
+    WorkflowStatus.FAILED: lambda: _ended_once().run(NO_AND_LEAVE).state,
+    WorkflowStatus.CANCELLED: lambda: _cancelled().state,
+}
+
+
+def _call(state: State) -> Call:
+    match state.status:
+        case WorkflowStatus.RUNNING:
+            return Call.STEP
+        case WorkflowStatus.COMPENSATING:
+            return Call.UNDO
+        case _:
+            return Call.COMPLETE
+
+
+def _resolve(state: State) -> Resolve:
+    kinds = {incident.kind: incident.id for incident in state.incidents}
+    incident = kinds.get(IncidentKind.COMPLETION_FAILED, "none")
+    return Resolve(act=9, by="ann", incident=incident, action=Action.RETRY, note="it is back")
+
+
+INPUTS: dict[str, Callable[[State], Input]] = {
+    "Begun": lambda _: Begun(),
+    "Intended": lambda state: Intended(call=_call(state)),
+    "Finished": lambda _: Finished(branch=0, end=done()),
+    "Verified": lambda state: Verified(call=_call(state), answer=Unknown()),
+    "Settled": lambda _: Settled(branch=0),
+    "Undone": lambda _: Undone(),
+    "Notified": lambda _: Notified(n=1),
+    "Recovered": lambda _: Recovered(host="h-2", fence=2),
+    "Late": lambda _: Late(act=9, call=Call.STEP, step="b", visit=1, attempt=1, evidence="it was done"),
+    "Cancel": lambda _: Cancel(act=9, by="ann", reason="ordered twice"),
+    "Reopen": lambda _: Reopen(act=9, by="ann", reason="mended"),
+    "Resolve": _resolve,
+}
+
+
+@pytest.mark.parametrize(("status", "name"), list(product(WorkflowStatus, INPUTS)))
+def test_every_status_takes_its_inputs_and_refuses_the_others(status: WorkflowStatus, name: str) -> None:
+    """§4, P9: an illegal (status × input) pair is refused, with the status in the message; a legal one has events."""
+    state = STATES[status]()
+    assert state.status is status
+    given = INPUTS[name](state)
+    if _grid()[status, name]:
+        assert decide(state, given, now=NOON).events
+    else:
+        with pytest.raises(Conflict, match=str(status)):
+            decide(state, given, now=NOON)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "status"),
+    [
+        ("Cancel", "cancel", WorkflowStatus.COMPLETED),
+        ("Reopen", "retry", WorkflowStatus.COMPENSATED),
+        ("Resolve", "resolving an incident", WorkflowStatus.PENDING),
+        ("Finished", "Finished", WorkflowStatus.CANCELLED),
+    ],
+)
+def test_a_refused_input_is_named_as_its_command_is(name: str, words: str, status: WorkflowStatus) -> None:
+    """§4: both status and input stand in the message."""
+    state = STATES[status]()
+    with pytest.raises(Conflict, match=f"^{words} is not possible while the run is {status}"):
+        decide(state, INPUTS[name](state), now=NOON)
+
+
+def test_a_run_that_nobody_has_taken_up_is_pending() -> None:
+    """§4: PENDING has not begun; taking it up makes it RUNNING, durably."""
+    saga = Saga(plan(step("a")), begun=False)
+    assert (saga.status(), saga.state.started_at) == (WorkflowStatus.PENDING, None)
+    saga.due(Begin)
+    saga.wait(5).begin()
+    assert (saga.status(), saga.state.started_at) == (WorkflowStatus.RUNNING, NOON + 5)
+    saga.due(Execute)
+
+
+def test_a_retry_wait_is_running() -> None:
+    """§4: RUNNING if a branch has work or a retry wait."""
+    assert Saga(plan(step("a"))).run(AGAIN).status() is WorkflowStatus.RUNNING
+
+
+def test_an_incident_on_the_only_branch_suspends() -> None:
+    """§4."""
+    saga = Saga(plan(charge())).run(RAISED)
+    assert saga.status() is WorkflowStatus.SUSPENDED
+    assert wake_at(saga.state) is None
+
+
+def test_in_doubt_is_running_while_verify_step_is_being_asked() -> None:
+    """§4, §6: no incident yet, so nothing holds the branch."""
+    saga = Saga(plan(charge(), verifies=True)).run(RAISED)
+    assert saga.status() is WorkflowStatus.RUNNING
+    assert wake_at(saga.state) is not None
+
+
+def test_compensating_from_the_start_of_the_walk_suspended_while_an_undo_is_in_doubt() -> None:
+    """§4, §5: COMPENSATING is durable before the first undo; then SUSPENDED if an undo is in doubt."""
+    saga = Saga(plan(step("a", undo_idempotent=False), step("b"))).run(done(), NO)
+    assert saga.status() is WorkflowStatus.COMPENSATING
+    saga.undo(RAISED)
+    assert saga.status() is WorkflowStatus.SUSPENDED
+    saga.answer(Action.NOT_DONE)
+    assert saga.status() is WorkflowStatus.COMPENSATING
+
+
+@pytest.mark.parametrize("status", [WorkflowStatus.RUNNING, WorkflowStatus.COMPENSATING])
+def test_an_incident_of_an_earlier_ending_holds_no_live_run(status: WorkflowStatus) -> None:
+    """§4: `completion_failed` is about the past; the run goes on."""
+    state = STATES[status]()
+    assert [incident.kind for incident in state.incidents] == [IncidentKind.COMPLETION_FAILED]
+    assert wake_at(state) is not None
