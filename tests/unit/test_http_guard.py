@@ -120,3 +120,18 @@ async def test_a_body_of_unknown_length_is_cut_off_at_the_limit(service: MemoryS
 
     assert response.status_code == 413
     assert sent <= LIMIT + 200
+
+
+async def test_a_body_that_says_it_is_too_large_is_not_read_at_all(service: MemoryService) -> None:
+    read = False
+
+    async def body() -> AsyncIterator[bytes]:
+        nonlocal read
+        read = True
+        yield body_of_size(LIMIT + 1)
+
+    async with requests_to(app_over(service, max_body_bytes=LIMIT)) as http:
+        response = await http.post(f"{API}/runs", content=body(), headers={**JSON, "Content-Length": str(LIMIT + 1)})
+
+    assert response.status_code == 413
+    assert not read
