@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable
 from enum import Enum
+from functools import cache
 from typing import TypeVar, get_args, get_origin
 
 import msgspec
@@ -52,7 +53,7 @@ def read_query(request: Request, shape: type[S]) -> S:
     given = request.query_params
     for name in _unknown(given, shape):
         raise UsageError(f"unknown query parameter {name!r}", mend=_nearest(name, shape))
-    repeatable = {field.encode_name for field in msgspec.structs.fields(shape) if get_origin(field.type) is tuple}
+    repeatable = _repeatable(shape)
     values: dict[str, Json] = {}
     for name in given:
         every = given.getlist(name)
@@ -103,6 +104,12 @@ def tags_of(pairs: Iterable[str]) -> dict[str, str]:
         if tags.setdefault(key, value) != value:
             raise UsageError(f"no run has two values of the tag {key!r}", mend="ask for one of them")
     return tags
+
+
+@cache
+def _repeatable(shape: type[msgspec.Struct]) -> frozenset[str]:
+    fields = msgspec.structs.fields(shape)
+    return frozenset(field.encode_name for field in fields if get_origin(field.type) is tuple)
 
 
 def _unknown(names: Iterable[str], shape: type[msgspec.Struct]) -> list[str]:
