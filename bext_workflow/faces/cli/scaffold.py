@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import keyword
 import re
-import sys
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 
@@ -15,7 +15,6 @@ from bext_workflow.errors import Conflict, UsageError
 from bext_workflow.model.json import JsonObject
 
 _NO_NAME = re.compile(r"[^a-z0-9]+")
-_TAKEN = frozenset({"bext_workflow", "bext_workflow_pg", "tests"}) | sys.stdlib_module_names
 
 
 def scaffold(folder: Path) -> list[Path]:
@@ -44,12 +43,16 @@ def _name_of(folder: Path) -> str:
     last = folder.resolve().name
     name = _NO_NAME.sub("-", last.lower()).strip("-")
     module = name.replace("-", "_")
-    if not module.isidentifier() or keyword.iskeyword(module) or module in _TAKEN or len(name) > 100:
+    if not module.isidentifier() or keyword.iskeyword(module) or len(name) > 100 or _is_taken(module):
         raise UsageError(
             f"the folder's name {last!r} makes no name for a plugin and its Python package",
             mend='begin it with a letter, and let it not be the name of a module that is there: "my-shop"',
         )
     return name
+
+
+def _is_taken(module: str) -> bool:
+    return module == "tests" or find_spec(module) is not None
 
 
 def _contents(name: str, module: str) -> dict[str, str]:

@@ -1,0 +1,248 @@
+"""`check`: each code is found where it should be, and nowhere else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bext_workflow import RetryPolicy, StepDefinition, WorkflowDefinition
+from bext_workflow.checks import CODES, check_live, examine, make_report
+from bext_workflow.checks.graphs import check_graph
+from bext_workflow.checks.policies import check_policies, check_undo, longest_ms
+from bext_workflow.model.json import Json
+from bext_workflow.service.wiring import Finding, Report, Severity
+from tests.unit.plugin_support import PLUGIN, Install, installer
+from tests.unit.test_config import SPEC, write
+
+SHOP = '[[plugins]]\nname = "shop"\n'
+
+
+def step(name: str, **settings: Json) -> StepDefinition:
+    return StepDefinition(name=name, **settings)
+
+
+def workflow(*steps: StepDefinition) -> WorkflowDefinition:
+    return WorkflowDefinition(id="order", steps=steps)
+
+
+def graph(*steps: StepDefinition) -> list[tuple[str, str]]:
+    return [(one.code, one.where) for one in check_graph(workflow(*steps), "order@1")]
+
+
+def policies(**settings: Json) -> list[str]:
+    return [one.code for one in check_policies(workflow(step("a", **settings)), "order@1")]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    return installer(tmp_path, monkeypatch)
+
+
+def report(folder: Path, text: str, *, strict: bool = False) -> Report:
+    return make_report(examine(write(folder, text)), strict=strict)
+
+
+def codes(findings: list[Finding]) -> list[tuple[str, str]]:
+    return [(one.code, one.where) for one in findings]
+
+
+class TestGraph:
+    def test_a_sequence_is_fine(self) -> None:
+        assert graph(step("a"), step("b"), step("c")) == []
+
+    def test_choices_are_ways(self) -> None:
+        assert graph(step("a", branches=("c",)), step("b", next="end"), step("c")) == []
+
+    def test_unreachable(self) -> None:
+        assert graph(step("a", next="c"), step("b", next="end"), step("c")) == [("step-unreachable", "order@1, step b")]
+
+    def test_unreachable_from_the_first_though_not_alone(self) -> None:
+        assert graph(step("a", next="end"), step("b", next="c"), step("c", next="b")) == [
+            ("step-unreachable", "order@1, step b"),
+            ("step-unreachable", "order@1, step c"),
+        ]
+
+    def test_a_loop_with_a_way_out_is_told(self) -> None:
+        assert graph(step("a"), step("b", branches=("a",))) == [("loop", "order@1")]
+
+    def test_a_loop_without_one_warns(self) -> None:
+        assert graph(step("a", branches=("d",), next="b"), step("b"), step("c", next="b"), step("d")) == [
+            ("never-ends", "order@1, step b"),
+            ("never-ends", "order@1, step c"),
+            ("loop", "order@1"),
+        ]
+
+    def test_a_step_that_goes_to_itself(self) -> None:
+        assert graph(step("a", branches=("a", "end"), next="a")) == [("loop", "order@1")]
+
+
+class TestPolicies:
+    def test_the_defaults_are_fine(self) -> None:
+        assert policies() == []
+
+    @pytest.mark.parametrize(
+        ("settings", "code"),
+        [
+            ({"timeout_ms": 0}, "no-timeout"),
+            ({"idempotent": False}, "retries-need-word"),
+            ({"retries": RetryPolicy(backoff_ms=0)}, "retries-without-wait"),
+            ({"retries": RetryPolicy(max_backoff_ms=0)}, "retries-without-wait"),
+            ({"retries": RetryPolicy(backoff_ms=5000, max_backoff_ms=1000)}, "backoff-over-limit"),
+            ({"retries": RetryPolicy(max_attempts=3000)}, "slow-to-fail"),
+            ({"timeout_ms": 86_400_000}, "slow-to-fail"),
+        ],
+    )
+    def test_each_alone(self, settings: dict[str, Json], code: str) -> None:
+        assert policies(**settings) == [code]
+
+    def test_one_attempt_needs_no_wait(self) -> None:
+        assert policies(retries=RetryPolicy.none(), idempotent=False) == []
+
+    def test_the_longest_time_is_waits_and_attempts(self) -> None:
+        text = RetryPolicy(max_attempts=5, backoff_ms=200, backoff_multiplier=2.0, max_backoff_ms=5000)
+        assert longest_ms(text, 1000) == 0 + 200 + 400 + 800 + 1600 + 5 * 1000
+
+    def test_the_longest_time_of_a_billion_attempts(self) -> None:
+        policy = RetryPolicy(max_attempts=10**9, backoff_ms=1, backoff_multiplier=1.0, max_backoff_ms=1)
+        assert longest_ms(policy, 0) == 10**9 - 1
+
+
+class TestUndo:
+    @staticmethod
+    def found(*steps: StepDefinition, has_undo: bool, stated: tuple[str, ...] = ()) -> list[str]:
+        found = check_undo(workflow(*steps), "order@1", has_undo=has_undo, stated=stated)
+        return [f"{one.code}: {one.message}" for one in found]
+
+    def test_a_plugin_that_undoes_and_steps_that_do_not_say(self) -> None:
+        assert self.found(step("a"), step("b"), has_undo=True) == [
+            "undo-of-failed-unsaid: compensate_on_failure is not stated for a, b"
+        ]
+
+    def test_what_the_config_states_is_said(self) -> None:
+        assert self.found(step("a"), step("b"), has_undo=True, stated=("a", "b")) == []
+        assert self.found(step("a"), step("b"), has_undo=True, stated=("a",)) == [
+            "undo-of-failed-unsaid: compensate_on_failure is not stated for b"
+        ]
+
+    def test_a_workflow_that_says_it_of_one_step_is_thought_through(self) -> None:
+        assert self.found(step("a", compensate_on_failure=True), step("b"), has_undo=True) == []
+
+    def test_no_undo_at_all_is_told_where_something_can_be_left(self) -> None:
+        assert self.found(step("a"), has_undo=False) == []
+        assert self.found(step("a"), step("b"), has_undo=False) == ["no-undo: the plugin has no compensate_step"]
+
+
+class TestLive:
+    """P49: live runs against what would be served."""
+
+    old = workflow(step("a"), step("b", idempotent=False))
+    new = workflow(step("a"), step("c"))
+
+    def found(self, live: list[tuple[str, int, str, int]], *, kept: bool = True) -> list[Finding]:
+        graphs = {("order", 1, self.old.digest): self.old.graph()} if kept else {}
+        return list(check_live(live, {("order", 1): self.new}, graphs))
+
+    def test_the_same_graph(self) -> None:
+        assert self.found([("order", 1, self.new.digest, 3)]) == []
+
+    def test_another_graph_is_an_error_with_the_difference(self) -> None:
+        (one,) = self.found([("order", 1, self.old.digest, 3)])
+        assert (one.code, one.severity, one.where) == ("live-graph-changed", Severity.ERROR, "order@1")
+        assert one.message == "3 runs are live on another graph: step 'b' is gone; step 'c' is new"
+        assert "new version" in one.mend
+
+    def test_another_graph_of_which_nothing_is_known(self) -> None:
+        (one,) = self.found([("order", 1, "0123", 1)], kept=False)
+        assert one.message == "1 run is live on another graph: its old graph is not known"
+
+    def test_a_version_that_nobody_serves(self) -> None:
+        found = self.found([("order", 2, "x", 1), ("gone", 1, "y", 5)])
+        assert [(one.code, one.severity, one.where) for one in found] == [
+            ("live-unserved", Severity.WARNING, "gone@1"),
+            ("live-unserved", Severity.WARNING, "order@2"),
+        ]
+
+
+class TestExamine:
+    def test_the_texts_config_with_the_reference_plugin(self, tmp_path: Path) -> None:
+        """Nothing to say of what is shipped, not even strictly."""
+        found = report(tmp_path, SPEC, strict=True)
+        assert (found.plugins, found.workflows, found.findings) == (["workflow-pg"], ["checkout@1"], [])
+        assert found.config == str(tmp_path / "bext.config.toml")
+
+    def test_no_config(self, tmp_path: Path) -> None:
+        examined = examine(tmp_path / "nothing.toml")
+        assert (examined.config, examined.registry) == (None, None)
+        (one,) = make_report(examined, strict=False).findings
+        assert (one.code, one.where, one.message) == (
+            "config-invalid",
+            str(tmp_path / "nothing.toml"),
+            "there is no such file",
+        )
+
+    def test_every_problem_of_a_config(self, tmp_path: Path) -> None:
+        found = report(tmp_path, "[host]\npoll_ms = 0\nzzz = 1\n").findings
+        file = tmp_path / "bext.config.toml"
+        assert codes(found) == [("config-invalid", f"{file}: host.poll_ms"), ("config-invalid", f"{file}: host.zzz")]
+
+    def test_no_plugins(self, tmp_path: Path) -> None:
+        assert [one.code for one in report(tmp_path, "").findings] == ["no-plugins"]
+
+    def test_every_plugin_that_fails(self, tmp_path: Path, install: Install) -> None:
+        install("1 / 0", name="broken", distribution="acme-broken")
+        install()
+        text = f'{SHOP}[[plugins]]\nname = "broken"\n[[plugins]]\nname = "nothing-like-it"\n'
+        found = report(tmp_path, text)
+        assert found.plugins == ["shop"]
+        assert codes(found.findings) == [
+            ("plugin-invalid", "plugin broken"),
+            ("plugin-invalid", "plugin nothing-like-it"),
+            ("no-undo", "order@1"),
+        ]
+
+    def test_an_overlay_that_does_not_fit(self, tmp_path: Path, install: Install) -> None:
+        install()
+        text = f'{SHOP}[[plugins.workflows]]\nid = "order"\nsteps = [{{ name = "other" }}]\n'
+        found = report(tmp_path, text).findings
+        file = tmp_path / "bext.config.toml"
+        assert codes(found) == [("config-invalid", f"{file}: plugins[0].workflows[0].steps")]
+
+    def test_a_plugin_with_nothing_to_serve(self, tmp_path: Path, install: Install) -> None:
+        install(re.sub(r"return \[.*", "return []", PLUGIN))
+        assert codes(report(tmp_path, SHOP).findings) == [("serves-nothing", "plugin shop")]
+
+    def test_strict_makes_errors_of_warnings(self, tmp_path: Path, install: Install) -> None:
+        install(PLUGIN + "\n    @hookimpl\n    def compensate_step(self, run, step_name): ...\n")
+        (one,) = report(tmp_path, SHOP).findings
+        assert (one.code, one.severity) == ("undo-of-failed-unsaid", Severity.WARNING)
+        (one,) = report(tmp_path, SHOP, strict=True).findings
+        assert one.severity is Severity.ERROR
+
+    def test_stating_it_in_the_config_answers_it(self, tmp_path: Path, install: Install) -> None:
+        install(PLUGIN + "\n    @hookimpl\n    def compensate_step(self, run, step_name): ...\n")
+        steps = ", ".join(f'{{ name = "{name}", compensate_on_failure = false }}' for name in ("pack", "ship"))
+        text = f'{SHOP}[[plugins.workflows]]\nid = "order"\nsteps = [{steps}]\n'
+        assert report(tmp_path, text, strict=True).findings == []
+
+    def test_the_gravest_come_first_and_the_stores_are_among_them(self, tmp_path: Path, install: Install) -> None:
+        install()
+        examined = examine(write(tmp_path, SHOP))
+        further = check_live([("order", 1, "old", 1), ("gone", 1, "x", 1)], {("order", 1): TestLive.new}, {})
+        found = make_report(examined, strict=False, further=further).findings
+        assert [one.code for one in found] == ["live-graph-changed", "live-unserved", "no-undo"]
+
+
+def test_codes_are_documented() -> None:
+    for code, known in CODES.items():
+        assert re.fullmatch(r"[a-z]+(-[a-z]+)*", code)
+        assert known.meaning.endswith(".")
+        assert known.mend.endswith(".")
+
+
+def test_every_code_is_used() -> None:
+    """A code that nothing finds any more goes from the table."""
+    sources = Path(__file__).parents[2] / "bext_workflow" / "checks"
+    used = "".join(file.read_text() for file in sources.glob("*.py") if file.name != "codes.py")
+    assert {code for code in CODES if f'"{code}"' not in used} == set()
