@@ -58,8 +58,8 @@ class HttpClient:
     async def start(self, request: StartRequest) -> Started:
         """With a key always, so that it can be sent again when a connection fails."""
         body = msgspec.structs.asdict(request)
-        key = body.pop("key") or str(uuid7())
-        headers = {b"Idempotency-Key": header_value(key, "start key")}
+        key = body.pop("key")
+        headers = {b"Idempotency-Key": header_value(str(uuid7()) if key is None else key, "start key")}
         response = await self._wire.send("POST", "/runs", body=body, headers=headers, repeatable=True)
         return Started(
             run=self._wire.decode(response, RunView),
