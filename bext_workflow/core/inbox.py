@@ -65,7 +65,7 @@ def read_act(row: InboxRow) -> ActInput:
 
 
 def take(state: State, rows: Iterable[InboxRow], *, now: int, jitter: float = 0.0) -> Decision:
-    """What follows the acts that the state has not seen, in their order. One that has lost its point is noted as such."""
+    """What follows the acts that the state has not seen, in order. One that has lost its point is noted as such."""
     events: list[Event] = []
     for row in rows:
         if row.n <= state.inbox:

@@ -9,9 +9,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import traceback as tracebacks
+from pathlib import Path
 
+import anyio
 import msgspec
 
+import bext_workflow.host
 from bext_workflow.core.input import Answer, End, Failed, Lost, Retried
 from bext_workflow.errors import WorkflowError
 from bext_workflow.host.deadlines import Deadlines
@@ -25,6 +28,7 @@ from bext_workflow.plugin.hooks import Hook
 
 COMPLETION_TIMEOUT_MS = 60_000
 _TRACEBACK_FRAMES = 12
+_OUR_FOLDERS = tuple(str(Path(module.__file__ or "").parent) for module in (bext_workflow.host, anyio))
 
 
 class Interrupted(Exception):
@@ -179,6 +183,11 @@ def _cancelled_by_host() -> bool:
 
 
 def _traceback(error: BaseException) -> str:
-    """The frames of the plugin, newest last; the host's own are left out."""
-    frames = tracebacks.TracebackException.from_exception(error, limit=-_TRACEBACK_FRAMES, capture_locals=False)
-    return plain("".join(frames.format()), most=8_000)
+    """What was raised and where in the plugin; the frames of the host are left out."""
+    told = tracebacks.TracebackException.from_exception(error)
+    part: tracebacks.TracebackException | None = told
+    while part is not None:
+        plugins = [frame for frame in part.stack if not frame.filename.startswith(_OUR_FOLDERS)]
+        part.stack = tracebacks.StackSummary.from_list(plugins[-_TRACEBACK_FRAMES:])
+        part = part.__cause__ or part.__context__
+    return plain("".join(told.format()), most=8_000)

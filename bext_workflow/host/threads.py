@@ -27,10 +27,13 @@ OnLate: TypeAlias = Callable[[object, BaseException | None], None]
 class Threads:
     """A bounded pool, and the record of the calls that outlived their time-out."""
 
-    def __init__(self, size: int, telemetry: Telemetry) -> None:
+    def __init__(self, size: int, telemetry: Telemetry, *, most_leaked: int, too_many: Callable[[], None]) -> None:
+        """`too_many` is called when `most_leaked` calls run on that nobody waits for."""
         self._slots = anyio.CapacityLimiter(size)
         self._unbounded = anyio.CapacityLimiter(float("inf"))
         self._telemetry = telemetry
+        self._most_leaked = most_leaked
+        self._too_many = too_many
         self._leaked: dict[Visit, asyncio.Event] = {}
         self._watchers: dict[Visit, list[Callable[[], None]]] = {}
 
@@ -96,6 +99,8 @@ class Threads:
         run_id, step, number = visit
         self._telemetry.add(names.THREADS_LEAKED, 1)
         self._telemetry.log(names.THREAD_LEAKED, run_id=run_id, step=step, visit=number, leaked=self.leaked)
+        if self.leaked >= self._most_leaked:
+            self._too_many()
 
 
 class _Gate:

@@ -118,6 +118,16 @@ class WorkflowDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_default
         return {"id": self.id, "version": self.version, "steps": [_graph_of(step) for step in self.steps]}
 
 
+def write_definition(definition: WorkflowDefinition) -> bytes:
+    """The text that stores keep."""
+    return msgspec.json.encode(definition)
+
+
+def read_definition(body: bytes) -> WorkflowDefinition:
+    """The definition of a kept text."""
+    return msgspec.json.decode(body, type=WorkflowDefinition)
+
+
 def _graph_of(step: StepDefinition) -> JsonObject:
     graph: JsonObject = {"name": step.name}
     if step.next is not None:

@@ -8,6 +8,7 @@ of progress, `visit` and `attempt` count from 1, instants (`_at`) are ms since t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import msgspec
@@ -179,6 +180,7 @@ class IncidentResolved(_Event, frozen=True, kw_only=True):
     """A person decided, or the run's own way made the question void."""
 
     id: str
+    kind: IncidentKind
     action: str
     note: str
     by: str
@@ -321,6 +323,11 @@ def kind_of(event: Event) -> str:
 def encode(event: Event) -> bytes:
     """The `data` of the event's row."""
     return _encoder.encode(event)
+
+
+def rows(events: Iterable[Event]) -> tuple[tuple[str, bytes], ...]:
+    """The (kind, data) of each event, as the store takes them."""
+    return tuple((KINDS[type(event)], _encoder.encode(event)) for event in events)
 
 
 def decode(kind: str, data: bytes | str) -> Event:

@@ -28,7 +28,7 @@ def instant_or_none(at_ms: int | None) -> str | None:
 class StepView(msgspec.Struct, frozen=True, kw_only=True):
     """One visit of a step.
 
-    `status`: running, retrying, in_doubt, held, completed, failed, undoing, compensated or left_in_place.
+    `status`: running, retrying, in_doubt, held, completed, failed, stopped, undoing, compensated or left_in_place.
     """
 
     step: str

@@ -1,7 +1,7 @@
 """The trait of a plugin (spec, "The Trait"), as pluggy hook specifications: signatures only.
 
-Hooks may be `async def` or plain `def`; a plain one that is called for a run works in a thread. An implementation may take
-fewer arguments than its specification. Only the plugin that owns a workflow is called for it.
+Hooks may be `async def` or plain `def`; a plain one that is called for a run works in a thread. An implementation may
+take fewer arguments than its specification. Only the plugin that owns a workflow is called for it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class WorkflowPlugin(Protocol):
 
     @hookspec(firstresult=True)
     def run_step(self, run: WorkflowRun, step_name: str) -> StepOutcome:
-        """Does the step's work once. Must be safe to repeat with `run.idempotency_key`, unless the step is not idempotent."""
+        """Does the step's work once. Must be safe to repeat with `run.idempotency_key`, unless it is not idempotent."""
         ...
 
     @hookspec(firstresult=True)
@@ -60,7 +60,7 @@ class WorkflowPlugin(Protocol):
 
     @hookspec(firstresult=True)
     def configure(self, config: Mapping[str, Json], host: HostInfo) -> None:
-        """Takes the plugin's own config, `[plugins.config]`, once, before `definitions`. Raise ValueError to refuse it."""
+        """Takes the plugin's own config, `[plugins.config]`, once, before `definitions`. ValueError refuses it."""
 
     @hookspec(firstresult=True)
     def lifespan(self) -> AbstractAsyncContextManager[None]:

@@ -219,6 +219,7 @@ def _refuse_taken(plugin: Plugin, served: Mapping[tuple[str, int], Served]) -> N
         taken = served.get((own.id, own.version))
         if taken is not None:
             raise PluginError(
-                f"plugin {plugin.name!r}: workflow {own.id!r} version {own.version} is served by {taken.plugin.name!r} already",
+                f"plugin {plugin.name!r}: workflow {own.id!r} version {own.version} is served by "
+                f"{taken.plugin.name!r} already",
                 mend="give one of the two another id or version, or drop one plugin from the config",
             )

@@ -2,12 +2,12 @@
 
 Rules for every implementation; `bext_workflow.testing.StoreContract` holds them:
 
-* `write` is the only way to change a run's journal. Its members succeed or fail one by one; all that succeed are durable
-  when it returns. It never raises for a member's sake. It raises `StoreUnavailable` when nothing could be judged: then the
-  caller repeats the very same batch, and a member that had been committed after all is answered `Committed` (an unclear
-  COMMIT is settled by reading the journal again).
-* An append is conditional on (fence, seq, inbox): the owner's fence, the number of events that its decision knew, and the
-  number of acts that it knew. A mismatch is a result, not an exception.
+* `write` is the only way to change a run's journal. Its members succeed or fail one by one; all that succeed are
+  durable when it returns. It never raises for a member's sake. It raises `StoreUnavailable` when nothing could be
+  judged: then the caller repeats the very same batch, and a member that had been committed after all is answered
+  `Committed` (an unclear COMMIT is settled by reading the journal again).
+* An append is conditional on (fence, seq, inbox): the owner's fence, the number of events that its decision knew, and
+  the number of acts that it knew. A mismatch is a result, not an exception.
 * Journal rows, the run's row, incidents, taken inbox rows: one transaction. No reader sees a part of it.
 * `seq` and inbox numbers of a run count from 1 without gaps. Instants are ms since the epoch on `clock`'s wall.
 * Text is kept byte for byte.
@@ -16,7 +16,7 @@ Rules for every implementation; `bext_workflow.testing.StoreContract` holds them
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -216,13 +216,13 @@ class Posted(msgspec.Struct, frozen=True):
 
 
 class HostRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A host that is alive. `served` are the (workflow, version) pairs that it drives."""
+    """A host that is alive. `served` are the (workflow, version, digest) of the definitions that it drives."""
 
     host_id: str
     pid: int
     hostname: str
     started_at: int
-    served: tuple[tuple[str, int], ...] = ()
+    served: tuple[tuple[str, int, str], ...] = ()
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -249,6 +249,7 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
     data: bytes
 
 
+@runtime_checkable
 class Store(Protocol):
     """A store, opened once and closed once. All calls raise `StoreUnavailable` when it does not answer."""
 
@@ -278,15 +279,16 @@ class Store(Protocol):
         """Commits the members in one go; one result a member, in order. See the rules above."""
 
     async def claim(
-        self, owner: str, served: Collection[tuple[str, int]], *, now: int, limit: int
+        self, owner: str, served: Collection[tuple[str, int]], *, now: int, limit: int, only: str | None = None
     ) -> Sequence[Claimed]:
         """Makes up to `limit` runs `owner`'s: due (`wake_at` ≤ now) and nobody's, or left by an owner that is gone.
 
-        Only runs of `served`; longest due first. Each claim raises the fence.
+        Only runs of `served`, and only the run of the id `only` if that is given; longest due first. Each claim raises
+        the fence.
         """
 
-    async def next_wake(self, served: Collection[tuple[str, int]]) -> int | None:
-        """The earliest `wake_at` of the runs that are nobody's and of `served`."""
+    async def next_wake(self, served: Collection[tuple[str, int]], *, only: str | None = None) -> int | None:
+        """The earliest `wake_at` of the runs that are nobody's and of `served` (and `only`, as in `claim`)."""
 
     async def with_acts(self, owner: str) -> Sequence[int]:
         """The rids of `owner`'s runs that have acts in their inbox."""
@@ -317,6 +319,9 @@ class Store(Protocol):
         self, *, run_id: str | None = None, open_only: bool = True, limit: int, before: str | None = None
     ) -> Sequence[IncidentRow]:
         """Newest first (by id), older than the incident `before`."""
+
+    async def open_incidents(self) -> Sequence[tuple[IncidentKind, int]]:
+        """How many incidents of each kind are open."""
 
     async def incident(self, prefix: str) -> Sequence[IncidentRow]:
         """Incidents whose id begins with `prefix`, two at most."""

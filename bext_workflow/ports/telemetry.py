@@ -1,4 +1,4 @@
-"""What the host reports: log events and metrics, by name. The table in `docs/reference.md` is held to these by a test."""
+"""What the host reports: log events and metrics, by name. `docs/reference.md` is held to these tables by a test."""
 
 from __future__ import annotations
 

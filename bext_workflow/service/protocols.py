@@ -1,6 +1,6 @@
 """What faces are given. The service implements it over a store, `client` over HTTP: a face cannot tell which.
 
-All calls raise the errors of `bext_workflow.errors`; ids may be unambiguous prefixes (`NotFound`, `Conflict` if ambiguous).
+All calls raise the errors of `bext_workflow.errors`; ids may be shortened to a prefix that only one has.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True):
-    """The run of a start; `created` is false when an earlier start with the key made it. `driven`: a host is there for it."""
+    """The run of a start. `created`: by this start, not by an earlier one with its key. `driven`: a host is there."""
 
     run: RunView
     created: bool
@@ -51,7 +51,7 @@ class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CancelRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """`compensate=False` leaves in place what was done; `now` interrupts the running attempt: its effect becomes unknown."""
+    """`compensate=False` leaves in place what was done; `now` interrupts the running attempt: did it act? Unknown."""
 
     reason: str = ""
     compensate: bool = True
@@ -110,7 +110,7 @@ class Runs(Protocol):
         """The journal after a seq; the cursor is the last seq of the page."""
 
     async def result(self, run_id: str, *, wait_ms: int = 0) -> RunView:
-        """Waits until the run has ended or is SUSPENDED or WAITING, at most `wait_ms`; returns the run as it is then."""
+        """The run, once it has ended or is SUSPENDED or WAITING, or as it is when `wait_ms` is over."""
 
 
 class Operations(Protocol):

@@ -1,4 +1,4 @@
-"""What the composition root hands to the command line: how to reach a service, and the acts that need a whole process."""
+"""What the composition root hands to the command line: how to reach a service, and what needs a whole process."""
 
 from __future__ import annotations
 

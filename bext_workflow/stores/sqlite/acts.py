@@ -21,7 +21,8 @@ def post(connection: sqlite3.Connection, seat: Seat, run_id: str, judge: Judge, 
         n = run.inbox + 1
         data = act.data.decode()
         connection.execute(_SQL["insert_act"], (run.rid, n, at, act.kind, act.by, data))
-        connection.execute(_SQL["insert_audit"], (at, act.by, act.name, run_id, act.reason, data))
+        if act.name:
+            connection.execute(_SQL["insert_audit"], (at, act.by, act.name, run_id, act.reason, data))
         connection.execute(_SQL["count_act"], {"n": n, "at": at, "rid": run.rid})
     alive = run.owner is not None and run.owner == seat.holder()
     return Posted(n, run.owner if alive else None)

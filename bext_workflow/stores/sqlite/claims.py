@@ -43,10 +43,23 @@ def hosts(connection: sqlite3.Connection, seat: Seat) -> list[HostRow]:
 
 
 def claim(
-    connection: sqlite3.Connection, seat: Seat, owner: str, served: Collection[tuple[str, int]], now: int, limit: int
+    connection: sqlite3.Connection,
+    seat: Seat,
+    owner: str,
+    served: Collection[tuple[str, int]],
+    now: int,
+    limit: int,
+    only: str | None,
 ) -> list[Claimed]:
     """Who has the seat takes what others own, too: they are dead."""
-    given = {"owner": owner, "served": _json(served), "now": now, "limit": limit, "alone": seat.mine(owner)}
+    given = {
+        "owner": owner,
+        "served": _json(served),
+        "now": now,
+        "limit": limit,
+        "alone": seat.mine(owner),
+        "only": only,
+    }
     with writing(connection):
         found = connection.execute(_SQL["claimable"], given).fetchall()
         if not found:
@@ -57,8 +70,8 @@ def claim(
     return [Claimed(run, bool(row["orphan"])) for run, row in zip(loaded, found, strict=True)]
 
 
-def next_wake(connection: sqlite3.Connection, served: Collection[tuple[str, int]]) -> int | None:
-    row = connection.execute(_SQL["next_wake"], {"served": _json(served)}).fetchone()
+def next_wake(connection: sqlite3.Connection, served: Collection[tuple[str, int]], only: str | None) -> int | None:
+    row = connection.execute(_SQL["next_wake"], {"served": _json(served), "only": only}).fetchone()
     return None if row is None else row["wake_at"]
 
 
@@ -66,5 +79,5 @@ def with_acts(connection: sqlite3.Connection, owner: str) -> Sequence[int]:
     return [rid for (rid,) in connection.execute(_SQL["with_acts"], (owner,))]
 
 
-def _json(served: Collection[tuple[str, int]]) -> str:
+def _json(served: Collection[tuple[object, ...]]) -> str:
     return dumps(list(served)).decode()

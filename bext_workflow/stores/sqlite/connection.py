@@ -10,8 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bext_workflow.errors import StoreUnavailable
+
 BUSY_TIMEOUT_S = 5.0
 SYNCHRONOUS_FULL = 2
+
+_OLDEST = (3, 33)
+"""UPDATE … FROM."""
 
 _CACHE_KIB = 16 * 1024
 _RETRIES = 250
@@ -21,7 +26,12 @@ _creating = threading.Lock()
 
 
 def open_writer(path: Path | None) -> sqlite3.Connection:
-    """A connection that is durable on COMMIT: WAL, synchronous=FULL."""
+    """A connection that is durable on COMMIT: WAL, synchronous=FULL. Raises `StoreUnavailable` if SQLite is too old."""
+    if sqlite3.sqlite_version_info < _OLDEST:
+        raise StoreUnavailable(
+            f"the store needs SQLite {'.'.join(map(str, _OLDEST))}, this Python has {sqlite3.sqlite_version}",
+            mend="use a newer Python",
+        )
     if path is not None:
         _create(path)
     connection = _connect(path)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bext_workflow.errors import NotFound
 from bext_workflow.model.json import dumps
-from bext_workflow.model.status import LIVE, WorkflowStatus
+from bext_workflow.model.status import LIVE, IncidentKind, WorkflowStatus
 from bext_workflow.ports.store import AuditRow, EventRow, InboxRow, IncidentRow, Loaded, RunFilter, RunRow
 from bext_workflow.stores.sqlite import queries
 from bext_workflow.stores.sqlite.connection import snapshot
@@ -85,6 +85,10 @@ def incidents(
     name = "incidents_of_run" if run_id is not None else "incidents_open" if open_only else "incidents"
     given = {"run_id": run_id, "open_only": open_only, "limit": limit, "before": before or _LAST_TEXT}
     return [incident_of(row) for row in connection.execute(_SQL[name], given)]
+
+
+def open_incidents(connection: sqlite3.Connection) -> list[tuple[IncidentKind, int]]:
+    return [(IncidentKind(kind), count) for kind, count in connection.execute(_SQL["open_incidents"])]
 
 
 def incident(connection: sqlite3.Connection, prefix: str) -> list[IncidentRow]:

@@ -99,5 +99,5 @@ def host_of(row: sqlite3.Row) -> HostRow:
         pid=row["pid"],
         hostname=row["hostname"],
         started_at=row["started_at"],
-        served=tuple((workflow, version) for workflow, version in loads(row["served"])),
+        served=tuple((workflow, version, digest) for workflow, version, digest in loads(row["served"])),
     )

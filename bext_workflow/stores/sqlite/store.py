@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from bext_workflow.model.status import IncidentKind
 from bext_workflow.ports.store import (
     AuditRow,
     Claimed,
@@ -80,14 +81,14 @@ class SqliteStore:
         return await self._write(partial(write, batch=batch))
 
     async def claim(
-        self, owner: str, served: Collection[tuple[str, int]], *, now: int, limit: int
+        self, owner: str, served: Collection[tuple[str, int]], *, now: int, limit: int, only: str | None = None
     ) -> Sequence[Claimed]:
         return await self._write(
-            partial(claims.claim, seat=self._seat, owner=owner, served=served, now=now, limit=limit)
+            partial(claims.claim, seat=self._seat, owner=owner, served=served, now=now, limit=limit, only=only)
         )
 
-    async def next_wake(self, served: Collection[tuple[str, int]]) -> int | None:
-        return await self._write(partial(claims.next_wake, served=served))
+    async def next_wake(self, served: Collection[tuple[str, int]], *, only: str | None = None) -> int | None:
+        return await self._write(partial(claims.next_wake, served=served, only=only))
 
     async def with_acts(self, owner: str) -> Sequence[int]:
         return await self._write(partial(claims.with_acts, owner=owner))
@@ -117,6 +118,9 @@ class SqliteStore:
         return await self._read(
             partial(reading.incidents, run_id=run_id, open_only=open_only, limit=limit, before=before)
         )
+
+    async def open_incidents(self) -> Sequence[tuple[IncidentKind, int]]:
+        return await self._read(reading.open_incidents)
 
     async def incident(self, prefix: str) -> Sequence[IncidentRow]:
         return await self._read(partial(reading.incident, prefix=prefix))

@@ -35,9 +35,6 @@ def _together(connection: sqlite3.Connection, batch: Sequence[Member]) -> Sequen
     """Raises `_Uneven`, or one of `MEMBER_FAULTS`, unless every member holds."""
     creates = [member for member in batch if isinstance(member, Create)]
     appends = [member for member in batch if isinstance(member, Append)]
-    if len({append.rid for append in appends}) < len(appends):
-        # The order of one run's members matters, and these statements do not keep it.
-        raise _Uneven
     rids = _insert_runs(connection, creates) if creates else range(0)
     if appends:
         _advance(connection, appends)
@@ -105,6 +102,7 @@ def _advance(connection: sqlite3.Connection, appends: Sequence[Append]) -> None:
     moving = [_supposed(append) + _new(append) + _moved(append.index) for append in appends if _moves(append)]
     held = execute_rows(connection, _SQL["advance"], staying)
     held += execute_rows(connection, _SQL["advance_and_move"], moving)
+    # Nor does it hold for several of one run in one statement: that moves a row once. One by one they keep their order.
     if held != len(appends):
         raise _Uneven
     for append in appends:

@@ -106,6 +106,16 @@ class DrivingContract(StoreCase):
         assert await claimed_ids(store, limit=2) == [run_id(2), run_id(4)]
         assert await claimed_ids(store, limit=2) == [run_id(3), run_id(1)]
 
+    async def test_orphans_are_claimed_in_their_turn(self, store: Store) -> None:
+        await store.join(host())
+        runs = {1: ("host-a", 2_000), 2: (None, 1_000), 3: (None, 3_000), 4: ("host-c", 4_000)}
+        await committed(store, *(creation(n, owner=owner, wake_at=at) for n, (owner, at) in runs.items()))
+        await store.leave("host-a")
+        await store.join(host("host-b"))
+
+        assert await claimed_ids(store, owner="host-b", limit=2) == [run_id(2), run_id(1)]
+        assert await claimed_ids(store, owner="host-b", limit=2) == [run_id(3), run_id(4)]
+
     async def test_claims_at_once_take_each_run_once(self, store: Store) -> None:
         """P32"""
         await store.join(host())
@@ -135,7 +145,12 @@ class DrivingContract(StoreCase):
         await store.join(host())
         waiting = replace(creation(2).index, wake_at=99_000)
         runs = await committed(
-            store, creation(1), replace(creation(2), index=waiting), creation(3, wake_at=None), creation(4, owner=None)
+            store,
+            creation(1),
+            replace(creation(2), index=waiting),
+            creation(3, wake_at=None),
+            creation(4, owner=None),
+            creation(5, owner="host-c"),
         )
 
         survivor = await self.crash(store)
@@ -148,6 +163,7 @@ class DrivingContract(StoreCase):
                 run_id(2): True,
                 run_id(3): True,
                 run_id(4): False,
+                run_id(5): True,
             }
             assert {one.loaded.run.owner for one in claimed} == {"host-b"}
             assert (await row(survivor, runs[0].rid)).fence == 2

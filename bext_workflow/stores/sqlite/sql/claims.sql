@@ -8,16 +8,25 @@ SELECT rid, orphan FROM (
         SELECT rid, wake_at, 0 AS orphan FROM runs
         WHERE owner IS NULL AND wake_at IS NOT NULL AND wake_at <= :now
             AND (workflow, version) IN (SELECT workflow, version FROM served)
+            AND (:only IS NULL OR run_id = :only)
         ORDER BY wake_at LIMIT :limit
     )
     UNION ALL
-    SELECT rid, wake_at, 1 FROM runs
-    WHERE :alone AND owner IS NOT NULL AND owner < :owner
-        AND (workflow, version) IN (SELECT workflow, version FROM served)
+    SELECT * FROM (
+        SELECT rid, wake_at, 1 FROM runs
+        WHERE :alone AND owner IS NOT NULL AND owner < :owner
+            AND (workflow, version) IN (SELECT workflow, version FROM served)
+            AND (:only IS NULL OR run_id = :only)
+        LIMIT :limit
+    )
     UNION ALL
-    SELECT rid, wake_at, 1 FROM runs
-    WHERE :alone AND owner IS NOT NULL AND owner > :owner
-        AND (workflow, version) IN (SELECT workflow, version FROM served)
+    SELECT * FROM (
+        SELECT rid, wake_at, 1 FROM runs
+        WHERE :alone AND owner IS NOT NULL AND owner > :owner
+            AND (workflow, version) IN (SELECT workflow, version FROM served)
+            AND (:only IS NULL OR run_id = :only)
+        LIMIT :limit
+    )
 )
 ORDER BY wake_at LIMIT :limit;
 
@@ -30,6 +39,7 @@ WITH served AS (
 )
 SELECT wake_at FROM runs
 WHERE owner IS NULL AND wake_at IS NOT NULL AND (workflow, version) IN (SELECT workflow, version FROM served)
+    AND (:only IS NULL OR run_id = :only)
 ORDER BY wake_at LIMIT 1;
 
 -- From the inbox, which is all but empty, to the runs.

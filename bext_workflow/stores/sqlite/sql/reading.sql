@@ -66,3 +66,6 @@ SELECT CAST(body AS BLOB) FROM definitions WHERE workflow = ? AND version = ? AN
 -- name: live_digests
 SELECT workflow, version, digest, count(*) FROM runs
 WHERE status IN (SELECT value FROM json_each(?)) GROUP BY workflow, version, digest ORDER BY workflow, version, digest;
+
+-- name: open_incidents
+SELECT kind, count(*) FROM incidents WHERE resolved_at IS NULL GROUP BY kind;

@@ -1,0 +1,64 @@
+"""`App`: the command line's view of everything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from bext_workflow.app.parts import Parts, load
+from bext_workflow.app.reach import reach
+from bext_workflow.checks import check_live, examine, make_report
+from bext_workflow.config import effective, load_config
+from bext_workflow.faces.cli.scaffold import scaffold
+from bext_workflow.model.definition import read_definition
+from bext_workflow.model.json import JsonObject
+from bext_workflow.service.wiring import Finding, Reached, Report, ServeOptions, Target
+
+
+class App:
+    """Implements `service.wiring.Wiring`."""
+
+    def reach(self, target: Target) -> AbstractAsyncContextManager[Reached]:
+        return reach(target)
+
+    async def check(self, target: Target, *, strict: bool) -> Report:
+        examined = examine(target.config)
+        further: list[Finding] = []
+        if examined.registry is not None and not examined.registry.left_out:
+            further = await _live_findings(load(target.config, degraded=True))
+        return make_report(examined, strict=strict, further=further)
+
+    def config(self, target: Target) -> JsonObject:
+        return effective(load_config(target.config))
+
+    async def serve(self, target: Target, options: ServeOptions) -> None:
+        # The HTTP stack is what costs most to import, and only this command needs it.
+        from bext_workflow.app.serve import serve
+
+        await serve(target, options)
+
+    def scaffold(self, folder: Path) -> Sequence[Path]:
+        return scaffold(folder)
+
+
+async def _live_findings(parts: Parts) -> list[Finding]:
+    """What the live runs say about what would be served. A store that is not there yet has none."""
+    if parts.config.store.startswith("sqlite:") and not Path(parts.config.store.removeprefix("sqlite:")).exists():
+        return []
+    await parts.store.open(migrate=False)
+    try:
+        return await _compare(parts)
+    finally:
+        await parts.store.close()
+
+
+async def _compare(parts: Parts) -> list[Finding]:
+    live = await parts.store.live_digests()
+    kept: dict[tuple[str, int, str], JsonObject] = {}
+    for workflow, number, digest, _ in live:
+        body = await parts.store.definition(workflow, number, digest)
+        if body is not None:
+            kept[workflow, number, digest] = read_definition(body).graph()
+    served = {key: one.definition for key, one in parts.registry.served.items()}
+    return list(check_live(live, served, kept))

@@ -1,0 +1,109 @@
+"""What commands and `serve` are made of: config, plugins, store, host."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from pathlib import Path
+
+import msgspec
+
+from bext_workflow.config import Config, load_config
+from bext_workflow.errors import ConfigError
+from bext_workflow.host.clock import SystemChance, SystemClock
+from bext_workflow.host.host import Host, HostSettings
+from bext_workflow.plugin.hookspecs import HostInfo
+from bext_workflow.plugin.registry import Registry, load_plugins
+from bext_workflow.ports.clock import Chance, Clock
+from bext_workflow.ports.store import Store
+from bext_workflow.ports.telemetry import Telemetry
+from bext_workflow.service.catalog import Catalog
+from bext_workflow.service.engine import Engine
+from bext_workflow.service.service import Service
+from bext_workflow.stores import SCHEME, from_url
+
+
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
+    """A config with its plugins loaded and its store not opened yet."""
+
+    config: Config
+    registry: Registry
+    store: Store
+    clock: Clock
+    chance: Chance
+
+    def host(self, telemetry: Telemetry, settings: HostSettings, *, only: str | None = None) -> Host:
+        """A host over these parts."""
+        return Host(
+            store=self.store,
+            registry=self.registry,
+            settings=settings,
+            clock=self.clock,
+            chance=self.chance,
+            telemetry=telemetry,
+            only=only,
+        )
+
+    def service(self, engine: Engine, *, by: str) -> Service:
+        """The service over these parts, for one who acts as `by`."""
+        return Service(
+            store=self.store,
+            engine=engine,
+            catalog=self.catalog(),
+            clock=self.clock,
+            chance=self.chance,
+            context_bytes=self.config.host.limits.context_bytes,
+            by=by,
+        )
+
+    def catalog(self) -> Catalog:
+        return Catalog(self.registry)
+
+    def settings(self) -> HostSettings:
+        """The numbers of the config."""
+        host = self.config.host
+        return HostSettings(
+            concurrency=host.concurrency,
+            drain_timeout_ms=host.drain_timeout_ms,
+            poll_ms=host.poll_ms,
+            context_bytes=host.limits.context_bytes,
+            threads=host.limits.threads,
+            leaked_threads=host.limits.leaked_threads,
+        )
+
+
+def load(path: Path | None, *, degraded: bool) -> Parts:
+    """Reads the config and loads its plugins. Raises every `BextError` that stands in the way."""
+    config = load_config(path)
+    registry = load_plugins(config.plugins, HostInfo(data_dir=config.data_dir, store=config.store), degraded=degraded)
+    return Parts(
+        config=config,
+        registry=registry,
+        store=_store(config, registry),
+        clock=SystemClock(),
+        chance=SystemChance(),
+    )
+
+
+def os_user() -> str:
+    """Who acts, for direct commands."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
+
+
+def _store(config: Config, registry: Registry) -> Store:
+    if config.store.startswith(f"{SCHEME}:"):
+        return from_url(config.store, config.folder)
+    for plugin in registry.plugins:
+        if plugin.open_store is not None:
+            store = plugin.open_store(config.store)
+            if isinstance(store, Store):
+                return store
+    raise ConfigError(
+        f"no plugin opens the store {config.store!r}",
+        file=str(config.file),
+        path="host.store",
+        mend='use "sqlite:bext.db", or add the plugin that serves this scheme',
+    )

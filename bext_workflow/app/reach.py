@@ -1,0 +1,97 @@
+"""How a command reaches a service: straight on the store, or over HTTP. Its code path is the same for both."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import structlog
+
+from bext_workflow.app.parts import Parts, load, os_user
+from bext_workflow.client import HttpClient
+from bext_workflow.errors import StoreBusy
+from bext_workflow.host.host import Host
+from bext_workflow.host.telemetry import HostTelemetry
+from bext_workflow.model.view import RunView
+from bext_workflow.service.engine import Engine, StoreEngine, stands_still
+from bext_workflow.service.protocols import Operations, Runs, Workflows
+from bext_workflow.service.wiring import Reached, Target
+
+_SLICE_MS = 30_000
+
+
+@asynccontextmanager
+async def reach(target: Target) -> AsyncIterator[Reached]:
+    """Opens a service for one command."""
+    if target.url is not None:
+        async with HttpClient(target.url, target.token) as client:
+            yield Remote(target.url, client)
+        return
+    parts = load(target.config, degraded=True)
+    await parts.store.open(migrate=False)
+    try:
+        yield Direct(parts)
+    finally:
+        await parts.store.close()
+
+
+class Remote:
+    """A host, by its URL."""
+
+    def __init__(self, url: str, client: HttpClient) -> None:
+        self.url: str | None = url
+        self.runs: Runs = client
+        self.operations: Operations = client
+        self.workflows: Workflows = client
+
+    async def drive(self, run_id: str, *, wait_ms: int | None) -> RunView:
+        """The host drives; this waits."""
+        left = wait_ms
+        while True:
+            slice_ms = _SLICE_MS if left is None else min(left, _SLICE_MS)
+            run = await self.runs.result(run_id, wait_ms=slice_ms)
+            left = None if left is None else left - slice_ms
+            if stands_still(run.status) or (left is not None and left <= 0):
+                return run
+
+
+class Direct:
+    """The store itself, with or without a host elsewhere."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.url: str | None = None
+        self._parts = parts
+        service = parts.service(StoreEngine(parts.store, parts.clock), by=os_user())
+        self.runs: Runs = service
+        self.operations: Operations = service
+        self.workflows: Workflows = parts.catalog()
+
+    async def drive(self, run_id: str, *, wait_ms: int | None) -> RunView:
+        """Waits for the host if there is one; else takes the driver's seat for this one run (semantics §11)."""
+        whole_id = (await self.runs.get(run_id)).run_id
+        if not await self._parts.store.hosts():
+            try:
+                return await self._drive_alone(whole_id, wait_ms)
+            except StoreBusy:
+                pass  # a host has come up in between: it drives
+        return await self._wait(whole_id, StoreEngine(self._parts.store, self._parts.clock), wait_ms)
+
+    async def _drive_alone(self, run_id: str, wait_ms: int | None) -> RunView:
+        logger = structlog.wrap_logger(
+            structlog.PrintLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
+        )
+        host: Host = self._parts.host(HostTelemetry(logger), self._parts.settings(), only=run_id)
+        async with host.running():
+            await self._wait(run_id, host, wait_ms)
+            await host.idle()
+        return await self.runs.get(run_id)
+
+    async def _wait(self, run_id: str, engine: Engine, wait_ms: int | None) -> RunView:
+        until = None if wait_ms is None else self._parts.clock.monotonic() + wait_ms / 1000
+        while True:
+            run = await self.runs.get(run_id)
+            left_ms = _SLICE_MS if until is None else int((until - self._parts.clock.monotonic()) * 1000)
+            if stands_still(run.status) or left_ms <= 0:
+                return run
+            await engine.settled(run_id, wait_ms=min(left_ms, _SLICE_MS))

@@ -1,0 +1,93 @@
+"""`serve`: the host and its HTTP face in one process, from the first check to the last commit."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+import anyio
+from msgspec.structs import replace
+
+from bext_workflow.app.logs import logger_for
+from bext_workflow.app.parts import Parts, load
+from bext_workflow.config import parse_listen
+from bext_workflow.faces.http.app import HttpApp, create_http_app
+from bext_workflow.faces.http.server import serve_http
+from bext_workflow.host.host import Host, HostSettings
+from bext_workflow.host.telemetry import HostTelemetry
+from bext_workflow.ports import telemetry as names
+from bext_workflow.service.wiring import ServeOptions, Target
+
+_INTERRUPTED = 130
+
+
+async def serve(target: Target, options: ServeOptions) -> None:
+    """Returns after a clean drain. Raises every `BextError` that keeps the host from starting."""
+    parts = load(target.config, degraded=options.degraded)
+    address = parse_listen(options.listen or parts.config.host.listen)
+    telemetry = HostTelemetry(logger_for(options.log_format, options.verbosity))
+    for left_out in parts.registry.left_out:
+        telemetry.log(names.PLUGIN_LEFT_OUT, plugin=left_out.name, error=str(left_out.error))
+    host = parts.host(telemetry, _settings(parts, options))
+    app = _http_app(parts, host, telemetry)
+    await parts.store.open(migrate=options.migrate)
+    try:
+        async with host.running(), anyio.create_task_group() as tasks:
+            tasks.start_soon(_obey_signals, host)
+            announce = partial(_announce, parts, options.ready_file)
+            tasks.start_soon(partial(serve_http, app, address.host, address.port, started=announce))
+            await host.wound_down()
+            tasks.cancel_scope.cancel()
+    finally:
+        await parts.store.close()
+    if host.leaked_threads:
+        # The interpreter would wait for threads that nothing can end; everything of ours is closed.
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def _settings(parts: Parts, options: ServeOptions) -> HostSettings:
+    stated = {"concurrency": options.concurrency, "drain_timeout_ms": options.drain_timeout_ms}
+    return replace(parts.settings(), **{name: value for name, value in stated.items() if value is not None})
+
+
+def _http_app(parts: Parts, host: Host, telemetry: HostTelemetry) -> HttpApp:
+    service = parts.service(host, by="anonymous")
+    return create_http_app(
+        runs=service,
+        operations=service,
+        workflows=parts.catalog(),
+        host=host,
+        metrics=lambda: telemetry.exposition().decode(),
+    )
+
+
+async def _obey_signals(host: Host) -> None:
+    """The first signal drains, the second one ends the process at once: the journal makes that safe."""
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            if host.drained.is_set():
+                os._exit(_INTERRUPTED)
+            print("draining: running steps may end; press Ctrl-C again to stop at once", file=sys.stderr)
+            host.drain()
+
+
+def _announce(parts: Parts, ready_file: Path | None, url: str) -> None:
+    served = ", ".join(f"{workflow}@{number}" for workflow, number in parts.registry.served) or "none"
+    print(
+        f"bext-host {version('bext-workflow')} on {url}\n"
+        f"  store      {parts.config.store}\n"
+        f"  workflows  {served}\n"
+        f"  access     this machine only, without tokens",
+        file=sys.stderr,
+        flush=True,
+    )
+    if ready_file is not None:
+        draft = ready_file.with_name(f"{ready_file.name}.{os.getpid()}")
+        draft.write_text(json.dumps({"url": url, "pid": os.getpid()}))
+        draft.replace(ready_file)

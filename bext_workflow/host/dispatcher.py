@@ -1,0 +1,224 @@
+"""The dispatcher: claims runs that are due, while there is room, and sees to it that each has a driver.
+
+Polling is the safety net under every wake-up: a poke that is missed costs one poll interval.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import Protocol
+
+from bext_workflow.core.evolve import fold
+from bext_workflow.core.state import Plan
+from bext_workflow.errors import StoreUnavailable
+from bext_workflow.host.driver import Driver, Held, LostLease, started
+from bext_workflow.host.shop import Shop
+from bext_workflow.host.text import plain
+from bext_workflow.model.event import decode
+from bext_workflow.plugin.registry import Plugin
+from bext_workflow.ports import telemetry as names
+from bext_workflow.ports.store import Claimed, Index, RunRow
+
+CLAIM_BATCH = 200
+_CRASH_PAUSE_MS = 1_000
+
+
+class Plans(Protocol):
+    """Finds what is needed to drive a run."""
+
+    async def plan_for(self, run: RunRow) -> tuple[Plan, Plugin]:
+        """The definition that the run began with, and the plugin that owns it."""
+
+
+class Spawn(Protocol):
+    """Starts a driver as a task of the host."""
+
+    def __call__(self, driver: Driver) -> None:
+        """Returns at once; the task ends in `Dispatcher.drive`."""
+
+
+class Dispatcher:
+    """Up to `concurrency` drivers at once."""
+
+    def __init__(
+        self,
+        shop: Shop,
+        plans: Plans,
+        spawn: Spawn,
+        *,
+        served: Collection[tuple[str, int]],
+        concurrency: int,
+        poll_ms: int,
+        only: str | None = None,
+    ) -> None:
+        self._shop = shop
+        self._plans = plans
+        self._spawn = spawn
+        self._served = served
+        self._concurrency = concurrency
+        self._poll_ms = poll_ms
+        self._only = only
+        self._active: dict[int, Driver] = {}
+        self._reserved = 0
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._first_look = True
+        self.trouble: str | None = None
+        """Why no runs can be claimed now; None if they can."""
+
+    @property
+    def active(self) -> int:
+        """How many runs are being driven."""
+        return len(self._active)
+
+    def wake(self) -> None:
+        """Something may be due: look now."""
+        self._wake.set()
+
+    def wake_all(self) -> None:
+        """The host drains: every driver is to look up."""
+        self._wake.set()
+        for driver in self._active.values():
+            driver.poke()
+
+    async def idle(self) -> None:
+        """Waits until nothing is driven."""
+        await self._idle.wait()
+
+    # Room for runs that are started here
+
+    def reserve(self) -> bool:
+        """Takes a place for a run that is about to be created; `begin` or `forget` follows."""
+        if self._shop.draining.is_set() or self._room() <= 0:
+            return False
+        self._reserved += 1
+        return True
+
+    def forget(self) -> None:
+        """Gives the place back."""
+        self._reserved -= 1
+
+    def begin(self, held: Held) -> None:
+        """Drives a run that this host has just created on a reserved place."""
+        self._reserved -= 1
+        self._launch(held)
+
+    # The task
+
+    async def run(self) -> None:
+        """Looks for work until the host drains."""
+        while not self._shop.draining.is_set():
+            try:
+                await self._look()
+                self.trouble = None
+                pause_ms = await self._pause_ms()
+            except StoreUnavailable as error:
+                self.trouble = error.message
+                pause_ms = self._poll_ms
+            deadline = self._shop.deadlines.arm(pause_ms, self._wake.set)
+            await self._wake.wait()
+            self._wake.clear()
+            deadline.cancel()
+
+    async def drive(self, driver: Driver) -> None:
+        """The life of one driver. Whatever breaks in it is said, and its run is claimed again."""
+        try:
+            await driver.drive()
+        except LostLease:
+            self._shop.telemetry.add(names.RESULTS_DISCARDED)
+            self._shop.telemetry.log(names.LEASE_LOST, run_id=driver.run_id)
+        except Exception as error:
+            self._shop.telemetry.log(names.DRIVER_CRASHED, run_id=driver.run_id, error=plain(error), exc_info=error)
+            await self._after_crash(driver)
+        finally:
+            self._part(driver)
+
+    async def _after_crash(self, driver: Driver) -> None:
+        try:
+            await driver.give_back(wake_at_ms=self._shop.clock.now() + _CRASH_PAUSE_MS)
+        except (LostLease, RuntimeError) as error:
+            self._shop.telemetry.log(names.LEASE_LOST, run_id=driver.run_id, error=plain(error))
+
+    async def _look(self) -> None:
+        await self._pass_acts_on()
+        while (room := self._room()) > 0 and not self._shop.draining.is_set():
+            now = self._shop.clock.now()
+            if not self._first_look and not await self._anything_due(now):
+                return
+            limit = min(room, CLAIM_BATCH)
+            claimed = await self._shop.store.claim(
+                self._shop.host_id, self._served, now=now, limit=limit, only=self._only
+            )
+            for one in claimed:
+                await self._take_up(one)
+            if len(claimed) < limit:
+                self._first_look = False
+                return
+
+    async def _anything_due(self, now: int) -> bool:
+        wake = await self._shop.store.next_wake(self._served, only=self._only)
+        return wake is not None and wake <= now
+
+    async def _pause_ms(self) -> int:
+        if self._room() <= 0:
+            return self._poll_ms
+        wake = await self._shop.store.next_wake(self._served, only=self._only)
+        if wake is None:
+            return self._poll_ms
+        return max(0, min(self._poll_ms, wake - self._shop.clock.now()))
+
+    async def _pass_acts_on(self) -> None:
+        for rid in await self._shop.store.with_acts(self._shop.host_id):
+            driver = self._active.get(rid)
+            if driver is not None:
+                loaded = await self._shop.store.load(rid, after=driver.seq)
+                driver.poke(loaded.inbox)
+
+    async def _take_up(self, claimed: Claimed) -> None:
+        run = claimed.loaded.run
+        plan, plugin = await self._plans.plan_for(run)
+        state = fold(plan, ((decode(row.kind, row.data), row.at) for row in claimed.loaded.events))
+        self._shop.telemetry.log(names.RUN_CLAIMED, run_id=run.run_id, workflow=run.workflow, orphan=claimed.orphan)
+        self._launch(
+            Held(
+                rid=run.rid,
+                fence=run.fence,
+                state=state,
+                index=_index_of_row(run),
+                plugin=plugin,
+                inbox=run.inbox,
+                acts=claimed.loaded.inbox,
+                orphan=claimed.orphan or started(state),
+                context_bytes=sum(len(row.data) for row in claimed.loaded.events),
+            )
+        )
+
+    def _launch(self, held: Held) -> None:
+        driver = Driver(self._shop, held)
+        self._active[held.rid] = driver
+        self._idle.clear()
+        self._spawn(driver)
+
+    def _part(self, driver: Driver) -> None:
+        was_full = self._room() <= 0
+        self._active.pop(driver.rid, None)
+        if not self._active:
+            self._idle.set()
+        if was_full or self._shop.draining.is_set():
+            self._wake.set()
+
+    def _room(self) -> int:
+        return self._concurrency - len(self._active) - self._reserved
+
+
+def _index_of_row(run: RunRow) -> Index:
+    return Index(
+        status=run.status,
+        step=run.step,
+        wake_at=run.wake_at,
+        failure=run.failure,
+        started_at=run.started_at,
+        ended_at=run.ended_at,
+    )

@@ -1,0 +1,269 @@
+"""The host's life: take the driver's seat, open the plugins, drive, drain, let go; in this order and back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+from collections.abc import AsyncIterator, Collection
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+
+from bext_workflow.core.evolve import initial
+from bext_workflow.core.input import Late
+from bext_workflow.errors import BextError, Conflict
+from bext_workflow.host.appending import index_of
+from bext_workflow.host.committer import Committer
+from bext_workflow.host.deadlines import Deadlines
+from bext_workflow.host.dispatcher import Dispatcher
+from bext_workflow.host.driver import Driver, Held
+from bext_workflow.host.invoke import Invoker
+from bext_workflow.host.plans import RegistryPlans
+from bext_workflow.host.shop import Shop
+from bext_workflow.host.threads import Threads
+from bext_workflow.host.waiting import Settlements
+from bext_workflow.model.status import IncidentKind
+from bext_workflow.plugin.registry import Registry
+from bext_workflow.ports import telemetry as names
+from bext_workflow.ports.clock import Chance, Clock
+from bext_workflow.ports.store import Committed, HostRow, Result, Store
+from bext_workflow.ports.telemetry import Telemetry
+from bext_workflow.service.acting import late_act
+from bext_workflow.service.engine import Serving, stands_still
+from bext_workflow.service.protocols import Readiness
+from bext_workflow.service.starting import NewRun, create_of
+
+_FLUSH_S, _LEAVE_S = 3, 2
+"""What the last commits and the farewell may take with a store that does not answer (P50)."""
+
+
+class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The numbers of `[host]`, with its defaults."""
+
+    concurrency: int = 512
+    drain_timeout_ms: int = 30_000
+    poll_ms: int = 100
+    context_bytes: int = 1_048_576
+    threads: int = 64
+    leaked_threads: int = 16
+
+
+class Host:
+    """Drives the runs of one store with one set of plugins; with `only`, that one run: `async with host.running()`."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        registry: Registry,
+        settings: HostSettings,
+        clock: Clock,
+        chance: Chance,
+        telemetry: Telemetry,
+        only: str | None = None,
+    ) -> None:
+        self._store = store
+        self._registry = registry
+        self._settings = settings
+        self._clock = clock
+        self._chance = chance
+        self._telemetry = telemetry
+        self.host_id = chance.new_id()
+        self.settlements = Settlements()
+        self.drained = asyncio.Event()
+        """Set once the host is to stop: by `drain`, or by itself when too many threads have leaked."""
+        self.plans = RegistryPlans(registry, store)
+        deadlines = Deadlines(clock)
+        threads = Threads(settings.threads, telemetry, most_leaked=settings.leaked_threads, too_many=self.drain)
+        self._shop = Shop(
+            host_id=self.host_id,
+            store=store,
+            committer=Committer(store, clock, telemetry),
+            invoker=Invoker(deadlines, threads),
+            threads=threads,
+            deadlines=deadlines,
+            clock=clock,
+            chance=chance,
+            telemetry=telemetry,
+            context_bytes=settings.context_bytes,
+            suspects=asyncio.Lock(),
+            draining=self.drained,
+            moved=self.settlements.moved,
+            late=self._late,
+        )
+        self._dispatcher = Dispatcher(
+            self._shop,
+            self.plans,
+            self._spawn,
+            served=tuple(registry.served),
+            concurrency=settings.concurrency,
+            poll_ms=settings.poll_ms,
+            only=only,
+        )
+        self._served = tuple(
+            (id_, version, served.definition.digest) for (id_, version), served in registry.served.items()
+        )
+        self._wound_down = False
+        self._drivers: TaskGroup | None = None
+        self._tasks: TaskGroup | None = None
+
+    @property
+    def leaked_threads(self) -> int:
+        """Calls that outlived their time-out and run on in threads that nothing can end."""
+        return self._shop.threads.leaked
+
+    def readiness(self) -> Readiness:
+        """Red while the store takes no writes, and while the host drains."""
+        reasons = [reason for reason in (self._shop.committer.trouble, self._dispatcher.trouble) if reason]
+        if self.drained.is_set():
+            reasons.append("the host is draining")
+        return Readiness(ready=not reasons, reasons=list(dict.fromkeys(reasons)))
+
+    def wake(self) -> None:
+        """Something was written that may be due: look now rather than at the next poll."""
+        self._dispatcher.wake()
+
+    def drain(self) -> None:
+        """Nothing new starts from here on; `running` goes on to its end once the running attempts have ended."""
+        if not self.drained.is_set():
+            self.drained.set()
+            self._telemetry.log(names.HOST_DRAINING, running=self._dispatcher.active)
+            self._dispatcher.wake_all()
+
+    # The service's engine
+
+    async def create(self, new: NewRun) -> tuple[NewRun, Result]:
+        """Makes a start durable. With room, this host drives the run at once, and it never was PENDING."""
+        if not self._dispatcher.reserve():
+            result = await self._shop.committer.commit(create_of(new, owner=None))
+            self.wake()
+            return new, result
+        begun = new.begun()
+        try:
+            result = await self._shop.committer.commit(create_of(begun, owner=self.host_id))
+        except BaseException:
+            self._dispatcher.forget()
+            raise
+        if isinstance(result, Committed) and result.seq == 1:
+            self._dispatcher.begin(self._held(begun, result.rid))
+        else:
+            self._dispatcher.forget()
+        return begun, result
+
+    async def served(self) -> Collection[Serving]:
+        return self._served
+
+    async def settled(self, run_id: str, *, wait_ms: int) -> None:
+        """Hears of it from the driver itself; a run that a driver has let go is looked at by the caller."""
+        future = self.settlements.next(run_id)
+        try:
+            rows = await self._store.find(run_id, limit=1)
+            if rows and not stands_still(rows[0].status):
+                with anyio.move_on_after(wait_ms / 1000):
+                    await future
+        finally:
+            self.settlements.forget(run_id, future)
+
+    async def idle(self) -> None:
+        """Waits until nothing is driven."""
+        await self._dispatcher.idle()
+
+    async def wound_down(self) -> None:
+        """Waits until the host is told to drain and the attempts that ran then have ended, or their time is up."""
+        await self.drained.wait()
+        with anyio.move_on_after(self._settings.drain_timeout_ms / 1000):
+            await self._dispatcher.idle()
+        self._wound_down = True
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Drives while the block runs; at its end the host drains. Raises what stands in the way of starting."""
+        await self._store.join(self._row())
+        try:
+            await self.plans.refuse_changed_graphs()
+            await self.plans.keep_definitions()
+            await self._count_open_incidents()
+            async with AsyncExitStack() as plugins:
+                for plugin in self._registry.plugins:
+                    if plugin.lifespan is not None:
+                        await plugins.enter_async_context(plugin.lifespan())
+                async with anyio.create_task_group() as tasks:
+                    self._tasks = tasks
+                    tasks.start_soon(self._shop.committer.run, name="committer")
+                    async with anyio.create_task_group() as drivers:
+                        self._drivers = drivers
+                        drivers.start_soon(self._dispatcher.run, name="dispatcher")
+                        self._telemetry.log(names.HOST_STARTED, host_id=self.host_id, pid=os.getpid())
+                        try:
+                            yield
+                        finally:
+                            with anyio.CancelScope(shield=True):
+                                await self._drain(drivers)
+                    with anyio.move_on_after(_FLUSH_S, shield=True):
+                        await self._shop.committer.flushed()
+                    tasks.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._leave()
+
+    async def _drain(self, drivers: TaskGroup) -> None:
+        self.drain()
+        if not self._wound_down:
+            await self.wound_down()
+        # What still runs is cut off, as by a crash: its runs stay owned by a host that is gone.
+        drivers.cancel_scope.cancel()
+
+    async def _leave(self) -> None:
+        with anyio.move_on_after(_LEAVE_S):
+            try:
+                await self._store.leave(self.host_id)
+            except BextError as error:
+                self._telemetry.log(names.STORE_UNAVAILABLE, error=error.message)
+        self._telemetry.log(names.HOST_STOPPED, host_id=self.host_id)
+
+    async def _count_open_incidents(self) -> None:
+        for kind in IncidentKind:
+            self._telemetry.add(names.INCIDENTS_OPEN, 0, kind=kind)
+        for kind, count in await self._store.open_incidents():
+            self._telemetry.add(names.INCIDENTS_OPEN, count, kind=kind)
+
+    def _row(self) -> HostRow:
+        return HostRow(
+            host_id=self.host_id,
+            pid=os.getpid(),
+            hostname=platform.node(),
+            started_at=self._clock.now(),
+            served=self._served,
+        )
+
+    def _spawn(self, driver: Driver) -> None:
+        if self._drivers is None:
+            raise Conflict("the host is not running")
+        self._drivers.start_soon(self._dispatcher.drive, driver, name=driver.run_id)
+
+    def _held(self, begun: NewRun, rid: int) -> Held:
+        served = self.plans.serves(begun.created.workflow, begun.created.version)
+        state = initial(self.plans.plan_of_served(served), begun.created, begun.at)
+        return Held(
+            rid=rid,
+            fence=1,
+            state=state,
+            index=index_of(state, wake_at=begun.at),
+            plugin=served.plugin,
+            context_bytes=len(begun.created.context.text),
+        )
+
+    def _late(self, run_id: str, late: Late) -> None:
+        self._telemetry.log(names.LATE_RESULT, run_id=run_id, step=late.step, attempt=late.attempt)
+        if self._tasks is not None:
+            self._tasks.start_soon(self._post_late, run_id, late)
+
+    async def _post_late(self, run_id: str, late: Late) -> None:
+        try:
+            await self._store.post(run_id, lambda _: late_act(late, self.host_id), at=self._clock.now())
+        except BextError as error:
+            self._telemetry.log(names.LATE_RESULT, run_id=run_id, error=error.message)
+        self.wake()

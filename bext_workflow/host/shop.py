@@ -1,0 +1,41 @@
+"""What all drivers of a host share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from bext_workflow.core.input import Late
+from bext_workflow.host.committer import Committer
+from bext_workflow.host.deadlines import Deadlines
+from bext_workflow.host.invoke import Invoker
+from bext_workflow.host.threads import Threads
+from bext_workflow.model.status import WorkflowStatus
+from bext_workflow.ports.clock import Chance, Clock
+from bext_workflow.ports.store import Store
+from bext_workflow.ports.telemetry import Telemetry
+
+
+class Shop(msgspec.Struct, frozen=True, kw_only=True):
+    """The tools of the drivers. `suspects` lets one suspect of poisoning be driven at a time.
+
+    `moved(run_id, status)` hears of every status that a waiting caller may want; `late(run_id, late)` of a result that
+    came after its attempt was given up.
+    """
+
+    host_id: str
+    store: Store
+    committer: Committer
+    invoker: Invoker
+    threads: Threads
+    deadlines: Deadlines
+    clock: Clock
+    chance: Chance
+    telemetry: Telemetry
+    context_bytes: int
+    suspects: asyncio.Lock
+    draining: asyncio.Event
+    moved: Callable[[str, WorkflowStatus], None]
+    late: Callable[[str, Late], None]

@@ -1,0 +1,73 @@
+"""The run as a plugin call sees it."""
+
+from __future__ import annotations
+
+from bext_workflow.core.state import State
+from bext_workflow.core.work import Compensate, Execute, Notify, Verify
+from bext_workflow.model.context import ContextView, Layers
+from bext_workflow.model.json import Json
+from bext_workflow.model.run import Completed, WorkflowRun
+from bext_workflow.model.status import Call, WorkflowStatus
+
+
+def of(state: State, action: Execute | Compensate | Verify | Notify) -> WorkflowRun:
+    """The snapshot for the action's call."""
+    match action:
+        case Execute():
+            return _for_step(state, action)
+        case Verify() if action.call is Call.STEP:
+            return _for_step(state, action)
+        case Compensate() | Verify():
+            return _for_undo(state, action)
+        case Notify():
+            return _for_ending(state, action)
+
+
+def _for_step(state: State, action: Execute | Verify) -> WorkflowRun:
+    """For `run_step`, and for `verify_step` of a step in doubt."""
+    return _snapshot(state, state.context, action.step, action.visit, action.attempt, action.key)
+
+
+def _for_undo(state: State, action: Compensate | Verify) -> WorkflowRun:
+    """For `compensate_step`: the latest context with the visit's own updates over it (semantics §5)."""
+    entry = state.pending
+    own: Completed = entry if entry is not None else Completed(step=action.step, visit=action.visit)
+    context = state.context.merged(own.updates)
+    return _snapshot(state, context, action.step, action.visit, action.attempt, action.key, undo_data=own.undo_data)
+
+
+def _for_ending(state: State, action: Notify) -> WorkflowRun:
+    """For `on_workflow_complete`: the status is that of the ending, whatever has moved since."""
+    return _snapshot(state, state.context, "", action.n, action.attempt, action.key, status=action.status)
+
+
+def _snapshot(
+    state: State,
+    context: Layers,
+    step: str,
+    visit: int,
+    attempt: int,
+    key: str,
+    *,
+    status: WorkflowStatus | None = None,
+    undo_data: Json = None,
+) -> WorkflowRun:
+    return WorkflowRun(
+        run_id=state.run_id,
+        workflow=state.workflow,
+        version=state.version,
+        status=status or state.status,
+        context=ContextView(context),
+        step=step,
+        attempt=attempt,
+        visit=visit,
+        idempotency_key=key,
+        completed=state.pending,
+        undo_data=undo_data,
+        failure=state.failure,
+        key=state.key,
+        tags=state.tags,
+        created_at=state.created_at,
+        started_at=state.started_at,
+        updated_at=state.updated_at,
+    )

@@ -1,0 +1,48 @@
+"""Acts, as the inbox and the audit take them; judged against the run as it is in the store's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bext_workflow.core.decide import Decision, decide
+from bext_workflow.core.evolve import fold
+from bext_workflow.core.inbox import take, write_act
+from bext_workflow.core.input import ActInput, Late
+from bext_workflow.core.state import Plan, State
+from bext_workflow.model.event import decode
+from bext_workflow.ports.store import Act, Judge, Loaded
+
+_NAMES = {"cancel": "run.cancel", "retry": "run.retry", "resolve": "incident.resolve"}
+
+
+def folded(plan: Plan, loaded: Loaded) -> State:
+    """The state of a whole loaded run."""
+    return fold(plan, ((decode(row.kind, row.data), row.at) for row in loaded.events))
+
+
+def judge_of(plan: Plan, build: Callable[[State, int], ActInput], *, by: str, reason: str, now: int) -> Judge:
+    """Judges an act against the run, with what is in its inbox already carried out.
+
+    `build` makes the act from that state and its inbox number; it may raise, as the rules of the core may.
+    """
+
+    def judge(loaded: Loaded) -> Act:
+        state = take(folded(plan, loaded), loaded.inbox, now=now).state
+        given = build(state, loaded.run.inbox + 1)
+        decide(state, given, now=now)
+        kind, data = write_act(given)
+        return Act(kind=kind, name=_NAMES[kind], by=by, data=data, reason=reason)
+
+    return judge
+
+
+def foreseen(plan: Plan, loaded: Loaded, build: Callable[[State, int], ActInput], *, now: int) -> Decision:
+    """What the act would lead to, if it were taken now. Raises what the rules raise."""
+    state = take(folded(plan, loaded), loaded.inbox, now=now).state
+    return decide(state, build(state, loaded.run.inbox + 1), now=now)
+
+
+def late_act(late: Late, host_id: str) -> Act:
+    """A late result, as an act of the host: not a person's, so the audit does not list it."""
+    kind, data = write_act(late)
+    return Act(kind=kind, name="", by=f"host:{host_id}", data=data)

@@ -1,0 +1,62 @@
+"""What is served, for people to read, and for starts to find."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from bext_workflow.errors import NotFound
+from bext_workflow.model.json import loads
+from bext_workflow.model.view import PluginView, WorkflowView
+from bext_workflow.plugin.registry import Registry, Served
+
+
+class Catalog:
+    """`Workflows` over the plugins that this process has loaded."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    async def workflows(self) -> Sequence[WorkflowView]:
+        return [_workflow_view(served) for _, served in sorted(self._registry.served.items())]
+
+    async def plugins(self) -> Sequence[PluginView]:
+        return [
+            PluginView(
+                name=plugin.name,
+                distribution=plugin.distribution,
+                version=plugin.version,
+                hooks=sorted(plugin.hooks),
+                workflows=[f"{own.id}@{own.version}" for own in plugin.definitions],
+            )
+            for plugin in self._registry.plugins
+        ]
+
+    def served(self, workflow: str, version: int) -> Served | None:
+        return self._registry.served.get((workflow, version))
+
+    def highest(self, workflow: str) -> Served:
+        """The highest version of the workflow. Raises `NotFound`, naming what there is."""
+        versions = [version for id_, version in self._registry.served if id_ == workflow]
+        if not versions:
+            raise self.unknown(workflow, None)
+        return self._registry.served[workflow, max(versions)]
+
+    def unknown(self, workflow: str, version: int | None) -> NotFound:
+        """The error for a workflow, or a version of it, that is not served."""
+        known = sorted(f"{id_}@{number}" for id_, number in self._registry.served)
+        wanted = workflow if version is None else f"{workflow}@{version}"
+        return NotFound(f"no workflow {wanted!r} is served", mend=f"there are: {', '.join(known) or 'none'}")
+
+
+def _workflow_view(served: Served) -> WorkflowView:
+    definition = served.definition
+    return WorkflowView(
+        id=definition.id,
+        version=definition.version,
+        plugin=served.plugin.name,
+        digest=definition.digest,
+        description=definition.description,
+        steps=[loads(msgspec.json.encode(step)) for step in definition.steps],
+    )

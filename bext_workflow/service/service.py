@@ -1,0 +1,339 @@
+"""The service over a store: `Runs` and `Operations`, with or without a host in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TypeVar
+
+from bext_workflow.core.input import ActInput, Cancel, Reopen, Resolve
+from bext_workflow.core.state import Plan, State
+from bext_workflow.errors import Conflict, Gone, InvalidJson, NotFound, StartKeyReused, Unavailable, UsageError
+from bext_workflow.model.definition import WorkflowDefinition, read_definition, write_definition
+from bext_workflow.model.event import RunCreated, decode
+from bext_workflow.model.json import EMPTY, Document, Json, detach
+from bext_workflow.model.run import newest_first
+from bext_workflow.model.status import IncidentKind
+from bext_workflow.model.view import EventView, IncidentView, Page, RunView
+from bext_workflow.ports.clock import Chance, Clock
+from bext_workflow.ports.store import (
+    Committed,
+    Existing,
+    IncidentRow,
+    Loaded,
+    Posted,
+    Refused,
+    RunFilter,
+    RunRow,
+    Store,
+)
+from bext_workflow.service import views
+from bext_workflow.service.acting import folded, foreseen, judge_of
+from bext_workflow.service.catalog import Catalog
+from bext_workflow.service.engine import Engine, stands_still
+from bext_workflow.service.protocols import (
+    DEFAULT_LIMIT,
+    MAX_LIMIT,
+    Acknowledged,
+    CancelPlan,
+    CancelRequest,
+    ResolveRequest,
+    RetryRequest,
+    RunQuery,
+    Started,
+    StartRequest,
+)
+from bext_workflow.service.starting import NewRun, fingerprint_of
+
+T = TypeVar("T")
+
+MAX_KEY = 200
+MAX_TAGS = 50
+
+
+class Service:
+    """What a person or a program may ask. `by` is who is asking, as the audit names them."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        engine: Engine,
+        catalog: Catalog,
+        clock: Clock,
+        chance: Chance,
+        context_bytes: int,
+        by: str,
+    ) -> None:
+        self._store = store
+        self._engine = engine
+        self._catalog = catalog
+        self._clock = clock
+        self._chance = chance
+        self._context_bytes = context_bytes
+        self._by = by
+        self._kept: dict[tuple[str, int, str], WorkflowDefinition] = {}
+
+    # Runs
+
+    async def start(self, request: StartRequest) -> Started:
+        definition = await self._definition_to_start(request)
+        context = detach(request.context, max_bytes=self._context_bytes, what="the context")
+        _check_labels(request)
+        await self._keep(definition)
+        created = RunCreated(
+            run_id=self._chance.new_id(),
+            workflow=definition.id,
+            version=definition.version,
+            digest=definition.digest,
+            context=context if context.value else EMPTY,
+            tags=request.tags,
+            key=request.key,
+            by=self._by,
+        )
+        new = NewRun(
+            created=created,
+            first_step=definition.first,
+            at=self._clock.now(),
+            fingerprint=fingerprint_of(context.value, request.tags),
+        )
+        return await self._started(new)
+
+    async def get(self, run_id: str) -> RunView:
+        row = await self._find(run_id)
+        plan, loaded = await self._load(row)
+        return views.whole(
+            loaded.run, folded(plan, loaded), [(decode(event.kind, event.data), event.at) for event in loaded.events]
+        )
+
+    async def list(self, query: RunQuery) -> Page[RunView]:
+        limit = _limit(query.limit)
+        wanted = RunFilter(
+            workflow=query.workflow,
+            version=query.version,
+            statuses=query.status,
+            tags=query.tags,
+            since=_ms(query.since, "since"),
+            until=_ms(query.until, "until"),
+            incident=query.incident,
+        )
+        rows = await self._store.runs(wanted, limit=limit + 1, before=query.cursor)
+        return _page([views.summary(row) for row in rows], limit, lambda run: run.run_id)
+
+    async def events(self, run_id: str, *, after: int = 0, limit: int = DEFAULT_LIMIT) -> Page[EventView]:
+        bound = _limit(limit)
+        row = await self._find(run_id)
+        rows = await self._store.events(row.rid, after=after, limit=bound + 1)
+        return _page([views.event_view(event) for event in rows], bound, lambda event: str(event.seq))
+
+    async def result(self, run_id: str, *, wait_ms: int = 0) -> RunView:
+        row = await self._find(run_id)
+        if not stands_still(row.status) and wait_ms > 0:
+            await self._engine.settled(row.run_id, wait_ms=wait_ms)
+        return await self.get(row.run_id)
+
+    # Operations
+
+    async def cancel(self, run_id: str, request: CancelRequest) -> Acknowledged:
+        row = await self._find(run_id)
+        return await self._act(row, self._cancel(request), reason=request.reason, act="cancel")
+
+    async def plan_cancel(self, run_id: str, request: CancelRequest) -> CancelPlan:
+        row = await self._find(run_id)
+        plan, loaded = await self._load(row)
+        build = self._cancel(request)
+        after = foreseen(plan, loaded, build, now=self._clock.now()).state
+        done = [entry.step for entry in newest_first(after.pending)]
+        return CancelPlan(
+            run_id=row.run_id,
+            status=loaded.run.status,
+            undo=done if request.compensate else [],
+            left_in_place=[] if request.compensate else done[::-1],
+            note="a step that is running now goes on to its end first, and is undone too if it completes",
+        )
+
+    async def retry(self, run_id: str, request: RetryRequest) -> Acknowledged:
+        row = await self._find(run_id)
+
+        def build(state: State, act: int) -> ActInput:
+            if not request.reason.strip() and _answers_an_incident(state):
+                raise UsageError("this retry answers an incident, and an answer needs a note", mend="give a reason")
+            return Reopen(act=act, by=self._by, reason=request.reason, step=request.step, new_visit=request.new_visit)
+
+        return await self._act(row, build, reason=request.reason, act="retry")
+
+    async def incidents(
+        self,
+        *,
+        run_id: str | None = None,
+        open_only: bool = True,
+        limit: int = DEFAULT_LIMIT,
+        cursor: str | None = None,
+    ) -> Page[IncidentView]:
+        bound = _limit(limit)
+        whole_id = (await self._find(run_id)).run_id if run_id is not None else None
+        rows = await self._store.incidents(run_id=whole_id, open_only=open_only, limit=bound + 1, before=cursor)
+        return _page([views.incident_view(row) for row in rows], bound, lambda incident: incident.id)
+
+    async def incident(self, incident_id: str) -> IncidentView:
+        return views.incident_view(await self._find_incident(incident_id))
+
+    async def resolve(self, incident_id: str, request: ResolveRequest) -> Acknowledged:
+        incident = await self._find_incident(incident_id)
+        if not request.note.strip():
+            raise UsageError("an answer needs a note", mend="say in a few words why you decided so")
+        updates = detach(request.context_updates, max_bytes=self._context_bytes, what="context_updates")
+        undo_data = self._undo_data(request.undo_data)
+        row = await self._find(incident.run_id)
+
+        def build(state: State, act: int) -> ActInput:
+            return Resolve(
+                act=act,
+                by=self._by,
+                incident=incident.id,
+                action=request.action,
+                note=request.note,
+                updates=updates,
+                next=request.next,
+                undo_data=undo_data,
+            )
+
+        if incident.resolved_at is not None:
+            raise Conflict(f"incident {incident.id} has been resolved already", mend="look at the run again")
+        return await self._act(row, build, reason=request.note, act="resolve")
+
+    # How
+
+    async def _started(self, new: NewRun) -> Started:
+        written, result = await self._engine.create(new)
+        driven = await self._engine.served() is not None
+        match result:
+            case Committed():
+                return Started(run=views.just_created(written), created=True, driven=driven)
+            case Existing(run_id=None):
+                raise Gone(
+                    f"the start key {new.created.key!r} belongs to a run that has been removed",
+                    mend="use a new key for a new run",
+                )
+            case Existing(run_id=str(run_id), fingerprint=fingerprint):
+                if fingerprint != new.fingerprint:
+                    raise StartKeyReused(
+                        f"the start key {new.created.key!r} was used for run {run_id} with another context or tags",
+                        mend="use a new key for a new run, or the same context and tags",
+                    )
+                return Started(run=await self.get(run_id), created=False, driven=driven)
+            case Refused(reason=reason):
+                raise InvalidJson(f"the store refused the start: {reason}")
+            case _:
+                raise Unavailable(f"the store answered a start with {type(result).__name__}")
+
+    async def _act(
+        self, row: RunRow, build: Callable[[State, int], ActInput], *, reason: str, act: str
+    ) -> Acknowledged:
+        plan = Plan(definition=await self._definition_of(row))
+        now = self._clock.now()
+        judge = judge_of(plan, build, by=self._by, reason=reason, now=now)
+        posted: Posted = await self._store.post(row.run_id, judge, at=now)
+        self._engine.wake()
+        driven = posted.owner is not None or await self._engine.served() is not None
+        return Acknowledged(run_id=row.run_id, act=act, driven=driven)
+
+    def _cancel(self, request: CancelRequest) -> Callable[[State, int], ActInput]:
+        def build(state: State, act: int) -> ActInput:
+            return Cancel(act=act, by=self._by, reason=request.reason, compensate=request.compensate, now=request.now)
+
+        return build
+
+    async def _definition_to_start(self, request: StartRequest) -> WorkflowDefinition:
+        """The version asked for, else the highest that a live host serves, else the highest in the config."""
+        if request.version is not None:
+            served = self._catalog.served(request.workflow, request.version)
+            if served is None:
+                raise self._catalog.unknown(request.workflow, request.version)
+            return served.definition
+        live = [one for one in await self._engine.served() or () if one[0] == request.workflow]
+        if live:
+            return await self._kept_definition(*max(live, key=lambda one: one[1]))
+        return self._catalog.highest(request.workflow).definition
+
+    async def _keep(self, definition: WorkflowDefinition) -> None:
+        key = definition.id, definition.version, definition.digest
+        if key not in self._kept:
+            if await self._store.definition(*key) is None:
+                await self._store.save_definition(*key, write_definition(definition))
+            self._kept[key] = definition
+
+    async def _definition_of(self, row: RunRow) -> WorkflowDefinition:
+        return await self._kept_definition(row.workflow, row.version, row.digest)
+
+    async def _kept_definition(self, workflow: str, version: int, digest: str) -> WorkflowDefinition:
+        key = workflow, version, digest
+        if key not in self._kept:
+            body = await self._store.definition(*key)
+            if body is None:
+                raise NotFound(f"the store does not know the definition {digest} of {workflow!r} version {version}")
+            self._kept[key] = read_definition(body)
+        return self._kept[key]
+
+    async def _load(self, row: RunRow) -> tuple[Plan, Loaded]:
+        return Plan(definition=await self._definition_of(row)), await self._store.load(row.rid)
+
+    async def _find(self, prefix: str) -> RunRow:
+        found = await self._store.find(prefix) if prefix else []
+        if not found:
+            raise NotFound(f"no run {prefix!r}", mend="`runs list` shows the runs")
+        if len(found) > 1 and found[0].run_id != prefix:
+            raise Conflict(f"more than one run begins with {prefix!r}", mend="give more of the id")
+        return found[0]
+
+    async def _find_incident(self, prefix: str) -> IncidentRow:
+        found = await self._store.incident(prefix) if prefix else []
+        if not found:
+            raise NotFound(f"no incident {prefix!r}", mend="`incidents list` shows the open ones")
+        if len(found) > 1:
+            raise Conflict(f"more than one incident begins with {prefix!r}", mend="give more of the id")
+        return found[0]
+
+    def _undo_data(self, value: Json) -> Json:
+        held: Document = detach({"undo_data": value}, max_bytes=self._context_bytes, what="undo_data")
+        return held.value["undo_data"]
+
+
+def _answers_an_incident(state: State) -> bool:
+    return any(incident.kind is IncidentKind.COMPENSATION_FAILED for incident in state.incidents)
+
+
+def _check_labels(request: StartRequest) -> None:
+    if request.key is not None and not 1 <= len(request.key) <= MAX_KEY:
+        raise UsageError(f"the start key has {len(request.key)} characters", mend=f"use 1 to {MAX_KEY}")
+    if len(request.tags) > MAX_TAGS:
+        raise UsageError(f"{len(request.tags)} tags", mend=f"use at most {MAX_TAGS}")
+    labels = {"key": request.key or "", "tags": request.tags}
+    detach(labels, max_bytes=65_536, what="key and tags")
+
+
+def _limit(limit: int) -> int:
+    if not 1 <= limit <= MAX_LIMIT:
+        raise UsageError(f"the limit is {limit}", mend=f"use 1 to {MAX_LIMIT}")
+    return limit
+
+
+def _ms(instant: str | None, what: str) -> int | None:
+    if instant is None:
+        return None
+    try:
+        parsed = datetime.fromisoformat(instant)
+    except ValueError:
+        raise UsageError(
+            f"{what} is {instant!r}", mend="use an RFC 3339 instant, such as 2026-11-30T12:00:00Z"
+        ) from None
+    if parsed.tzinfo is None:
+        raise UsageError(f"{what} is {instant!r}, without a time zone", mend="add Z for UTC")
+    return int(parsed.timestamp() * 1000)
+
+
+def _page(items: list[T], limit: int, cursor: Callable[[T], str]) -> Page[T]:
+    """One more item than `limit` was asked for: it tells that there is a next page, and is not on this one."""
+    if len(items) <= limit:
+        return Page(items=items)
+    return Page(items=items[:limit], next_cursor=cursor(items[limit - 1]))

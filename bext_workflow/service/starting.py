@@ -1,0 +1,56 @@
+"""A start, from the request to the store's member."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import msgspec
+from msgspec.structs import replace
+
+from bext_workflow.model.event import RunCreated, rows
+from bext_workflow.model.json import JsonObject
+from bext_workflow.model.status import WorkflowStatus
+from bext_workflow.ports.store import Create, Index
+
+
+class NewRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that is about to be created, at its first step. `at` is ms on the store's clock."""
+
+    created: RunCreated
+    first_step: str
+    at: int
+    fingerprint: str
+
+    def begun(self) -> NewRun:
+        """The same start, by a host that drives it at once."""
+        return replace(self, created=replace(self.created, begun=True))
+
+
+def create_of(new: NewRun, *, owner: str | None) -> Create:
+    """The store's member for the start; `owner` is the host that drives it at once, if any."""
+    begun = new.created.begun
+    return Create(
+        run_id=new.created.run_id,
+        workflow=new.created.workflow,
+        version=new.created.version,
+        digest=new.created.digest,
+        at=new.at,
+        events=rows([new.created]),
+        index=Index(
+            status=WorkflowStatus.RUNNING if begun else WorkflowStatus.PENDING,
+            step=new.first_step,
+            wake_at=new.at,
+            started_at=new.at if begun else None,
+        ),
+        owner=owner,
+        key=new.created.key,
+        fingerprint=new.fingerprint,
+        tags=new.created.tags,
+    )
+
+
+def fingerprint_of(context: JsonObject, tags: dict[str, str]) -> str:
+    """Tells whether two starts with one key ask for the same thing, whatever the order of their keys (semantics §6)."""
+    text = json.dumps([context, tags], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
