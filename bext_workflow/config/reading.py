@@ -42,7 +42,7 @@ def choose_config(path: Path | None) -> Path:
 def read_toml(file: Path) -> JsonObject:
     """The tables of the file, unchecked. Raises `ConfigError`."""
     text = _read_text(file)
-    if _ENDLESS_KEY.search(text[:0]):
+    if _ENDLESS_KEY.search(text):
         raise ConfigError(
             f"a dotted key of more than {MAX_KEY_PARTS} parts", file=str(file), mend="write the tables as [tables]"
         )
