@@ -20,6 +20,7 @@ from bext_workflow.service.wiring import Finding, Report, Severity
 class Examined(msgspec.Struct, frozen=True, kw_only=True):
     """What was found, and what there was to look at. Without a usable config there is neither it nor a registry."""
 
+    file: str
     findings: tuple[Finding, ...]
     config: Config | None = None
     registry: Registry | None = None
@@ -30,10 +31,11 @@ def examine(path: Path | None = None) -> Examined:
     try:
         config = load_config(path)
     except ConfigError as error:
-        return Examined(findings=tuple(_of_config(error)))
+        return Examined(file=error.file, findings=tuple(_of_config(error)))
     host = HostInfo(data_dir=config.data_dir, store=config.store)
     registry = load_plugins(config.plugins, host, degraded=True)
-    return Examined(findings=tuple(_of_registry(config, registry)), config=config, registry=registry)
+    findings = tuple(_of_registry(config, registry))
+    return Examined(file=str(config.file), findings=findings, config=config, registry=registry)
 
 
 def make_report(examined: Examined, *, strict: bool, further: Iterable[Finding] = ()) -> Report:
@@ -42,7 +44,7 @@ def make_report(examined: Examined, *, strict: bool, further: Iterable[Finding] 
     findings.sort(key=lambda one: list(Severity).index(one.severity))
     registry = examined.registry
     return Report(
-        config="" if examined.config is None else str(examined.config.file),
+        config=examined.file,
         plugins=[] if registry is None else [plugin.name for plugin in registry.plugins],
         workflows=[] if registry is None else [f"{workflow}@{version}" for workflow, version in registry.served],
         findings=findings,

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from pydantic_core import PydanticCustomError
 
+from bext_workflow.errors import ConfigError
 from bext_workflow.model.json import Json
 from bext_workflow.model.names import END, NAME_RULE, is_name
 from bext_workflow.plugin.source import distribution_of
@@ -75,22 +76,22 @@ def check_store(url: str) -> str:
 def check_listen(text: str) -> str:
     try:
         parse_listen(text)
-    except ValueError as error:
-        reason, mend = error.args
-        raise refusal(reason, mend) from None
+    except ConfigError as error:
+        raise refusal(error.reason, error.mend) from None
     return text
 
 
 def parse_listen(text: str) -> Address:
-    """The address in `127.0.0.1:7420`, `localhost:7420` or `[::1]:7420`. Raises `ValueError(reason, mend)`."""
+    """The address in `127.0.0.1:7420`, `localhost:7420` or `[::1]:7420`. Raises `ConfigError`."""
     host, colon, port = text.rpartition(":")
     if not colon or not host or not (port.isascii() and port.isdigit()) or len(port) > 5 or int(port) > 65_535:
-        raise ValueError(f"{text[:120]!r} is not an address", 'write "127.0.0.1:7420"')
+        raise ConfigError(f"{text[:120]!r} is not an address", path="listen", mend='write "127.0.0.1:7420"')
     bare = host.removeprefix("[").removesuffix("]")
     if not _is_loopback(bare):
-        raise ValueError(
+        raise ConfigError(
             f"{text[:120]!r} is not an address of this machine alone, and access tokens are not yet supported",
-            'listen on "127.0.0.1:7420" and reach it through a tunnel or a proxy that checks who calls',
+            path="listen",
+            mend='listen on "127.0.0.1:7420" and reach it through a tunnel or a proxy that checks who calls',
         )
     return Address(bare, int(port))
 

@@ -131,7 +131,8 @@ def _install_mend(name: str, source: str | None, known: list[str]) -> str:
     if near:
         return f"did you mean {near[0]!r}?"
     what = "the distribution that has it" if source is None else distribution_of(source)
-    return f"install {what} in the host's environment; installed plugins: {', '.join(known) or 'none'}"
+    own = "`pip install -e .` where its pyproject.toml stands, if it is yours"
+    return f"install {what} in the host's environment ({own}); installed plugins: {', '.join(known) or 'none'}"
 
 
 def _installed(name: str) -> Distribution | None:

@@ -175,7 +175,9 @@ class TestExamine:
     def test_no_config(self, tmp_path: Path) -> None:
         examined = examine(tmp_path / "nothing.toml")
         assert (examined.config, examined.registry) == (None, None)
-        (one,) = make_report(examined, strict=False).findings
+        found = make_report(examined, strict=False)
+        assert found.config == str(tmp_path / "nothing.toml")
+        (one,) = found.findings
         assert (one.code, one.where, one.message) == (
             "config-invalid",
             str(tmp_path / "nothing.toml"),

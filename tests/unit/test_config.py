@@ -466,6 +466,11 @@ class TestHost:
         assert path == "host.listen"
         assert "tokens are not yet supported" in reason
 
+    def test_an_option_gives_the_same_errors(self) -> None:
+        """`serve --listen` has no file and no key path."""
+        with pytest.raises(ConfigError, match="tokens are not yet supported"):
+            parse_listen("0.0.0.0:7420")
+
     def test_the_stores_path_is_relative_to_the_file(self, tmp_path: Path) -> None:
         config = load_config(write(tmp_path, "[host]\nstore = 'sqlite:data/x.db'\n"))
         assert config.store == f"sqlite:{tmp_path}/data/x.db"

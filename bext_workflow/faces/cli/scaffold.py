@@ -27,7 +27,7 @@ def scaffold(folder: Path) -> list[Path]:
     texts = {folder / place: text for place, text in _contents(name, name.replace("-", "_")).items()}
     there = [str(file) for file in texts if file.exists() or file.is_symlink()]
     if there:
-        raise Conflict(f"{', '.join(there)} exists already; nothing was written", mend="choose another folder")
+        raise Conflict(f"already there: {', '.join(there)}; nothing was written", mend="choose another folder")
     try:
         for file, text in texts.items():
             _write(file, text)
