@@ -168,12 +168,17 @@ class Saga:
             self.give(Intended(call=Call.STEP, branch=action.branch))
         return action
 
+    def finish(self, end: End) -> list[str]:
+        """The attempt that was called ended."""
+        (branch,) = self.state.branches
+        return self.give(Finished(branch=branch.id, end=end))
+
     def run(self, *ends: End) -> Saga:
         """Runs what is due, one call an end; time is moved to when the call is due."""
         for end in ends:
             self._to_next_call()
-            action = self.call_step()
-            self.give(Finished(branch=action.branch, end=end))
+            self.call_step()
+            self.finish(end)
         return self
 
     def call_undo(self) -> Compensate:
@@ -203,6 +208,10 @@ class Saga:
         if action.intend:
             self.give(Intended(call=Call.COMPLETE))
         return action
+
+    def intend(self, call: Call) -> None:
+        """Makes the intent of a call durable, where more than one is due."""
+        self.give(Intended(call=call))
 
     def notify(self, *errors: str | None) -> Saga:
         for error in errors:

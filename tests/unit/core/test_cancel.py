@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bext_workflow.core.input import Finished, Lost
+from bext_workflow.core.input import Lost
 from bext_workflow.core.work import Settle, wake_at
 from bext_workflow.errors import Conflict
 from bext_workflow.model.event import ActIgnored, IncidentResolved, StopRequested
@@ -65,7 +65,7 @@ def test_a_running_attempt_is_waited_for_and_what_it_completed_is_undone() -> No
     saga = Saga(plan(step("a"))).wait(0)
     saga.call_step()
     saga.cancel()
-    saga.give(Finished(branch=0, end=done()))
+    saga.finish(done())
     assert saga.undo_all() == ["a"]
     assert saga.status() is WorkflowStatus.COMPENSATED
 
@@ -88,7 +88,7 @@ def test_now_interrupts_and_the_effect_is_unknown() -> None:
     stop = saga.state.stop
     assert stop is not None
     assert stop.now
-    saga.give(Finished(branch=0, end=Lost(reason="interrupted by a cancel")))
+    saga.finish(Lost(reason="interrupted by a cancel"))
     assert saga.status() is WorkflowStatus.SUSPENDED
     assert saga.incident.kind is IncidentKind.IN_DOUBT
 
@@ -117,7 +117,7 @@ def test_under_a_stop_the_answers_to_in_doubt_settle_the_branch(action: Action, 
     saga = Saga(plan(step("a"), charge(), step("c"))).run(done())
     saga.call_step()
     saga.cancel()
-    saga.give(Finished(branch=0, end=RAISED))
+    saga.finish(RAISED)
     saga.answer(action)
     assert saga.undo_all() == undone
     assert saga.status() is WorkflowStatus.COMPENSATED

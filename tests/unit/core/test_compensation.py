@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bext_workflow.core.input import Failed, Finished, Lost, Retried
+from bext_workflow.core.input import Failed, Lost, Retried
 from bext_workflow.core.work import Compensate, wake_at
 from bext_workflow.model.event import (
     AttemptFailed,
@@ -261,7 +261,7 @@ def test_under_a_stop_the_running_attempt_counts(end: Failed | Lost, undone: lis
     saga = own()
     saga.call_step()
     saga.cancel()
-    saga.give(Finished(branch=0, end=end))
+    saga.finish(end)
     assert saga.status() is WorkflowStatus.COMPENSATING
     assert saga.last(CompensationStarted).reason == "cancelled by ann: ordered twice"
     assert saga.undo_all() == undone

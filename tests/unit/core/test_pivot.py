@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bext_workflow.core.input import Finished, Lost, Retried
+from bext_workflow.core.input import Lost, Retried
 from bext_workflow.core.work import Execute
 from bext_workflow.errors import Conflict
 from bext_workflow.model.event import IncidentOpened
@@ -101,7 +101,7 @@ def stopped_in_pivot(*rest: str, compensate: bool = True) -> Saga:
     saga = Saga(plan(step("a"), step("send", pivot=True), *(step(name) for name in rest))).run(done())
     saga.call_step()
     saga.cancel(compensate=compensate)
-    saga.give(Finished(branch=0, end=done()))
+    saga.finish(done())
     return saga
 
 
@@ -137,5 +137,5 @@ def test_a_stop_that_the_pivot_did_not_outrun_compensates(end: Lost | Retried) -
     saga = Saga(plan(step("a"), step("send", pivot=True))).run(done())
     saga.call_step()
     saga.cancel()
-    saga.give(Finished(branch=0, end=end))
+    saga.finish(end)
     assert saga.undo_all() == ["a"]
