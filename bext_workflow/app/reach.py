@@ -83,8 +83,9 @@ class Direct:
         )
         host: Host = self._parts.host(HostTelemetry(logger), self._parts.settings(), only=run_id)
         async with host.running():
-            await self._wait(run_id, host, wait_ms)
-            await host.idle()
+            run = await self._wait(run_id, host, wait_ms)
+            if stands_still(run.status):
+                await host.idle()  # what follows an ending, such as `on_workflow_complete`, is part of the drive
         return await self.runs.get(run_id)
 
     async def _wait(self, run_id: str, engine: Engine, wait_ms: int | None) -> RunView:

@@ -47,7 +47,11 @@ class Catalog:
         """The error for a workflow, or a version of it, that is not served."""
         known = sorted(f"{id_}@{number}" for id_, number in self._registry.served)
         wanted = workflow if version is None else f"{workflow}@{version}"
-        return NotFound(f"no workflow {wanted!r} is served", mend=f"there are: {', '.join(known) or 'none'}")
+        mend = f"there are: {', '.join(known) or 'none'}"
+        if self._registry.left_out:
+            unusable = ", ".join(one.name for one in self._registry.left_out)
+            mend += f"; these plugins cannot be used: {unusable} (see `bext-host check`)"
+        return NotFound(f"no workflow {wanted!r} is served", mend=mend)
 
 
 def _workflow_view(served: Served) -> WorkflowView:

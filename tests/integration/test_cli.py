@@ -1,0 +1,436 @@
+"""The command line over the real thing: the app, the reference plugin, a store in a file, processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from bext_workflow.app import App
+from bext_workflow.faces.cli.main import run
+from bext_workflow.model.json import Json, JsonObject
+
+CONFIG = """\
+[[plugins]]
+name = "workflow-pg"
+source = "@bext/workflow-pg"
+
+[[plugins.workflows]]
+id = "checkout"
+version = 1
+steps = [
+    { name = "reserve_stock", retries = { max_attempts = 3, backoff_ms = 500, backoff_multiplier = 2.0, max_backoff_ms = 5000 }, idempotent = true },
+    { name = "charge_card",   retries = { max_attempts = 1, backoff_ms = 0,   backoff_multiplier = 1.0, max_backoff_ms = 0 },    idempotent = false },
+    { name = "send_receipt",  retries = { max_attempts = 5, backoff_ms = 200, backoff_multiplier = 2.0, max_backoff_ms = 10000 }, idempotent = true },
+]
+"""  # noqa: E501 — the text of the specification, verbatim
+
+ORDER = {
+    "order_id": "o-1",
+    "sku": "widget",
+    "quantity": 2,
+    "payment_method": "pm_ok",
+    "email": "ada@example.com",
+}
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Json:
+        return json.loads(self.out)
+
+
+def place_order(**changes: Json) -> list[str]:
+    return ["runs", "start", "checkout", "--input", json.dumps({**ORDER, **changes})]
+
+
+class Shop:
+    """A folder with the specification's config; commands are called as if they were typed there."""
+
+    def __init__(self, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+        self.folder = folder
+        self.pid = 0
+        """Of the last host that was served."""
+        self._capfd = capfd
+
+    def __call__(self, *words: str) -> Done:
+        self._capfd.readouterr()
+        code = run(App, words)
+        return Done(code, *self._capfd.readouterr())
+
+    @contextmanager
+    def served(self) -> Iterator[str]:
+        """A host of its own process over this folder, until the block ends; hands out its URL."""
+        ready = self.folder / "ready.json"
+        ready.unlink(missing_ok=True)
+        words = ["serve", "--listen", "127.0.0.1:0", "--ready-file", str(ready), "--drain-timeout", "5s"]
+        with process(*words, cwd=self.folder) as host:
+            self.pid = host.pid
+            told = json.loads(wait_for(ready, host))
+            assert told["pid"] == self.pid
+            yield told["url"]
+            host.terminate()
+            assert host.wait(timeout=20) == 0
+
+
+@contextmanager
+def process(*words: str, cwd: Path) -> Iterator[subprocess.Popen[str]]:
+    started = subprocess.Popen(
+        [sys.executable, "-m", "bext_workflow", *words],
+        cwd=cwd,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        yield started
+    finally:
+        started.kill()
+        started.communicate()
+
+
+def wait_for(file: Path, host: subprocess.Popen[str]) -> str:
+    """The text of a file that the process is about to write."""
+    while host.poll() is None:
+        if file.exists() and (text := file.read_text(encoding="utf-8")).endswith("}"):
+            return text
+        time.sleep(0.01)
+    assert host.stderr is not None
+    raise AssertionError(host.stderr.read())
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Shop:
+    for name in [name for name in os.environ if name.startswith("BEXT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bext.config.toml").write_text(CONFIG, encoding="utf-8")
+    return Shop(tmp_path, capfd)
+
+
+def steps_of(view: JsonObject) -> dict[str, str]:
+    return {step["step"]: step["status"] for step in view["steps"]}
+
+
+def test_an_order_that_goes_well_ends_with_0(shop: Shop) -> None:
+    done = shop(*place_order(), "--wait", "--tag", "team=a", "--key", "k-1")
+
+    assert done.code == 0
+    assert done.json["status"] == "COMPLETED"
+    assert steps_of(done.json) == {
+        "reserve_stock": "completed",
+        "charge_card": "completed",
+        "send_receipt": "completed",
+    }
+    assert {"reservation_id", "charge_id", "receipt_id"} < set(done.json["context"])
+    assert (done.json["tags"], done.json["key"]) == ({"team": "a"}, "k-1")
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "status"),
+    [
+        ({"payment_method": "pm_declined"}, 10, "COMPENSATED"),
+        ({"email": "bounce@example.com"}, 10, "COMPENSATED"),
+        ({"sku": "unknown"}, 11, "FAILED"),
+        ({"sku": "jammed", "email": "bounce@example.com"}, 11, "FAILED"),
+    ],
+)
+def test_the_exit_code_tells_how_an_order_ended(shop: Shop, changes: JsonObject, code: int, status: str) -> None:
+    done = shop(*place_order(**changes), "--wait")
+    assert (done.code, done.json["status"]) == (code, status)
+
+    run_id = done.json["run_id"]
+    assert shop("runs", "result", run_id).code == code
+    assert shop("runs", "watch", run_id).code == code
+    assert shop("runs", "show", run_id) == Done(0, shop("runs", "show", run_id).out, "")
+
+
+def test_watching_tells_every_step(shop: Shop) -> None:
+    done = shop(*place_order(email="bounce@example.com"), "--watch")
+
+    told = [line.split("  ", 1)[1] for line in done.err.splitlines()[1:]]
+    assert done.code == 10
+    assert [line for line in told if "compensated" in line] == [
+        "↶  step compensated  charge_card",
+        "↶  step compensated  reserve_stock",
+        "↶  run compensated",
+    ]
+
+
+def test_without_a_host_a_start_waits_in_the_store(shop: Shop) -> None:
+    started = shop(*place_order())
+    run_id = started.json["run_id"]
+
+    assert started.code == 0
+    assert started.err == "no host drives this store: run `bext-host serve`, or use --wait\n"
+    assert shop("runs", "result", run_id).code == 13
+    assert [item["run_id"] for item in shop("runs", "list", "--status", "pending").json["items"]] == [run_id]
+    with shop.served() as url:
+        assert shop("runs", "result", run_id, "--wait=20s", "--url", url).code == 0
+
+
+def test_a_start_key_answers_the_same_run_and_refuses_another_start(shop: Shop) -> None:
+    first = shop(*place_order(), "--key", "k")
+    again = shop(*place_order(), "--key", "k")
+    other = shop(*place_order(quantity=3), "--key", "k")
+
+    assert again.json["run_id"] == first.json["run_id"]
+    assert "the key was used before" in again.err
+    assert (other.code, other.out) == (5, "")
+    assert other.err.startswith("error: ")
+
+
+def test_ids_may_be_shortened_as_long_as_they_are_clear(shop: Shop) -> None:
+    first = shop(*place_order()).json["run_id"]
+    assert shop("runs", "show", first[:8]).json["run_id"] == first
+    shop(*place_order())
+
+    ambiguous = shop("runs", "show", first[:2])
+    unknown = shop("runs", "show", str(uuid.UUID(int=0)))
+
+    assert (ambiguous.code, ambiguous.out) == (5, "")
+    assert (unknown.code, unknown.out) == (4, "")
+    assert ambiguous.err.startswith("error: ")
+    assert unknown.err.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["runs", "events", "ffff"],
+        ["runs", "result", "ffff"],
+        ["runs", "watch", "ffff"],
+        ["runs", "cancel", "ffff"],
+        ["runs", "cancel", "ffff", "--dry-run"],
+        ["runs", "retry", "ffff"],
+        ["incidents", "show", "ffff"],
+        ["incidents", "resolve", "ffff", "--action", "retry", "--note", "n"],
+        ["runs", "start", "chekout"],
+        ["runs", "start", "checkout@9"],
+        ["workflows", "show", "chekout"],
+        ["plugins", "show", "workflow"],
+    ],
+)
+def test_what_is_not_there_is_4(shop: Shop, words: list[str]) -> None:
+    done = shop(*words)
+
+    assert (done.code, done.out) == (4, "")
+    assert done.err.startswith("error: ")
+    assert "Traceback" not in done.err
+
+
+def test_events_are_the_journal(shop: Shop) -> None:
+    run_id = shop(*place_order(), "--wait").json["run_id"]
+
+    events = shop("runs", "events", run_id).json["items"]
+
+    assert [event["seq"] for event in events] == list(range(events[0]["seq"], events[0]["seq"] + len(events)))
+    assert events[0]["kind"] == "run_created"
+    assert [event["data"]["step"] for event in events if event["kind"] == "step_completed"] == [
+        "reserve_stock",
+        "charge_card",
+        "send_receipt",
+    ]
+    assert "run_completed" in {event["kind"] for event in events}
+
+
+def test_a_run_that_has_not_begun_is_cancelled_by_the_next_host(shop: Shop) -> None:
+    run_id = shop(*place_order()).json["run_id"]
+
+    plan = shop("runs", "cancel", run_id, "--dry-run")
+    assert (plan.code, plan.json["undo"]) == (0, [])
+    acknowledged = shop("runs", "cancel", run_id, "--reason", "changed my mind")
+    assert acknowledged.code == 0
+    assert acknowledged.json == {"run_id": run_id, "act": "cancel", "driven": False}
+    assert acknowledged.err.startswith("no host drives this store")
+    with shop.served() as url:
+        assert shop("runs", "result", run_id, "--wait=20s", "--url", url).code == 12
+
+
+def test_what_has_ended_cannot_be_cancelled_or_retried(shop: Shop) -> None:
+    run_id = shop(*place_order(), "--wait").json["run_id"]
+
+    for words in (["cancel"], ["cancel", "--dry-run"], ["retry"]):
+        refused = shop("runs", words[0], run_id, *words[1:])
+        assert (refused.code, refused.out) == (5, "")
+        assert "COMPLETED" in refused.err
+
+
+def test_a_failing_undo_is_answered_and_the_next_host_finishes_the_rollback(shop: Shop) -> None:
+    failed = shop(*place_order(sku="jammed", email="bounce@example.com"), "--wait").json
+    (incident,) = shop("incidents", "list").json["items"]
+
+    assert (incident["run_id"], incident["kind"]) == (failed["run_id"], "compensation_failed")
+    assert shop("incidents", "show", incident["id"]).json == incident
+    card = shop("runs", "show", failed["run_id"], "-o", "table").out
+    assert f"bext-host incidents resolve {incident['id']} --action retry --note" in card
+    wrong = shop("incidents", "resolve", incident["id"], "--action", "done", "--note", "n")
+    assert wrong.code == 5
+    assert "retry" in wrong.err
+    assert shop("incidents", "resolve", incident["id"], "--action", "retry", "--note", "the shelf is free").code == 0
+    with shop.served() as url:
+        assert shop("runs", "watch", failed["run_id"], "--url", url).code == 10
+        assert shop("incidents", "list", "--url", url).json["items"] == []
+        (answered,) = shop("incidents", "list", "--all", "--url", url).json["items"]
+    assert answered["resolution"]["note"] == "the shelf is free"
+
+
+def test_over_a_url_every_answer_is_the_same_as_straight_on_the_store(shop: Shop) -> None:
+    with shop.served() as url:
+        started = shop(*place_order(), "--wait", "--url", url)
+        failed = shop(*place_order(sku="jammed", email="bounce@example.com"), "--watch", "--url", url)
+        run_id = started.json["run_id"]
+        assert (started.code, failed.code) == (0, 11)
+        assert started.json["key"]
+        for words in (
+            ["runs", "list"],
+            ["runs", "show", run_id],
+            ["runs", "show", run_id, "-o", "table"],
+            ["runs", "events", run_id],
+            ["runs", "list", "-o", "jsonl"],
+            ["incidents", "list"],
+            ["workflows", "list"],
+            ["plugins", "list"],
+            ["runs", "cancel", run_id],
+            ["runs", "start", "checkout", "--key", started.json["key"]],
+            ["runs", "show", "ffff"],
+        ):
+            assert shop(*words, "--url", url) == shop(*words), words
+
+
+def test_a_served_store_has_one_driver_and_takes_direct_commands(shop: Shop) -> None:
+    with shop.served() as url:
+        second = shop("serve", "--listen", "127.0.0.1:0")
+        started = shop(*place_order())
+        waited = shop(*place_order(), "--wait")
+
+        assert second.code == 5
+        assert f"process {shop.pid}" in second.err
+        assert (started.code, started.err) == (0, "")
+        assert waited.code == 0
+        assert shop("runs", "result", started.json["run_id"], "--wait=20s").code == 0
+    assert shop("runs", "show", started.json["run_id"], "--url", url).code == 6
+
+
+def test_ctrl_c_while_waiting_is_130_and_the_run_lives_on(shop: Shop) -> None:
+    with process(*place_order(sku="flaky"), "--watch", cwd=shop.folder) as waiting:
+        assert waiting.stderr is not None
+        for line in waiting.stderr:
+            if "attempt failed" in line:
+                break
+        waiting.send_signal(signal.SIGINT)
+        assert waiting.wait(timeout=20) == 130
+        assert "Traceback" not in waiting.stderr.read()
+    (left,) = shop("runs", "list").json["items"]
+    assert left["status"] == "RUNNING"
+    with shop.served() as url:
+        assert shop("runs", "result", left["run_id"], "--wait=20s", "--url", url).code == 0
+
+
+def test_a_wait_that_is_too_short_is_13(shop: Shop) -> None:
+    done = shop(*place_order(sku="flaky"), "--wait=200ms")
+    assert (done.code, done.json["status"]) == (13, "RUNNING")
+
+
+def test_a_good_config_passes_the_check_and_shows_what_is_in_it(shop: Shop) -> None:
+    assert shop("check").code == 0
+    assert shop("config", "show").json["host"]["listen"] == "127.0.0.1:7420"
+    assert [item["id"] for item in shop("workflows", "list").json["items"]] == ["checkout"]
+    (plugin,) = shop("plugins", "list").json["items"]
+    assert (plugin["name"], plugin["distribution"]) == ("workflow-pg", "bext-workflow-pg")
+
+
+@pytest.mark.parametrize(("config", "said"), [("[host]\nlisen = 1\n", "listen"), ("[[plugins]\n", "at line 1")])
+def test_a_config_that_cannot_be_read_is_3_everywhere(shop: Shop, config: str, said: str) -> None:
+    (shop.folder / "bext.config.toml").write_text(config, encoding="utf-8")
+
+    for words in (["check"], ["config", "show"], ["serve"], place_order(), ["runs", "list"], ["plugins", "list"]):
+        refused = shop(*words)
+        assert refused.code == 3, words
+        assert said in refused.out + refused.err
+
+
+@pytest.mark.parametrize(
+    ("config", "fault", "plugin"),
+    [
+        ('[[plugins]]\nname = "no-such-plugin"\n', "no-such-plugin", "no-such-plugin"),
+        (CONFIG.replace('name = "send_receipt"', 'name = "send_recept"'), "send_recept", "workflow-pg"),
+    ],
+)
+def test_a_plugin_that_cannot_be_used_stops_check_serve_and_start(
+    shop: Shop, config: str, fault: str, plugin: str
+) -> None:
+    (shop.folder / "bext.config.toml").write_text(config, encoding="utf-8")
+
+    checked, served, started = shop("check"), shop("serve", "--listen", "127.0.0.1:0"), shop(*place_order())
+
+    assert (checked.code, served.code, started.code) == (3, 3, 4)
+    assert fault in checked.out
+    assert fault in served.err
+    assert f"these plugins cannot be used: {plugin}" in started.err
+    assert shop("runs", "list").code == 0
+
+
+def test_no_config_at_all_is_3_and_says_what_to_do(shop: Shop) -> None:
+    (shop.folder / "bext.config.toml").unlink()
+
+    done = shop("runs", "list")
+
+    assert done.code == 3
+    assert "bext-host init" in done.err
+
+
+def test_init_writes_files_and_never_overwrites(shop: Shop) -> None:
+    first = shop("init", "my-shop")
+    again = shop("init", "my-shop")
+
+    assert first.code == 0
+    assert all(Path(file).exists() for file in first.json["files"])
+    assert again.code == 5
+
+
+@pytest.mark.tier("ci")
+@pytest.mark.parametrize("words", [["demo"], ["demo", "--crash"]])
+def test_the_demo_shows_every_ending(shop: Shop, words: list[str]) -> None:
+    done = shop(*words)
+
+    lines = done.out.splitlines()
+    assert done.code == 0
+    assert any(line.startswith("all goes well") and line.split()[-1] == "COMPLETED" for line in lines)
+    assert any(line.startswith("the receipt bounces") and line.split()[-1] == "COMPENSATED" for line in lines)
+    assert "8 runs: 4 COMPLETED, 2 COMPENSATED, 2 FAILED" in lines
+    assert any("incidents resolve" in line for line in lines)
+    assert ("The host was killed and is back" in done.out) == ("--crash" in words)
+
+
+@pytest.mark.tier("ci")
+def test_the_demo_as_data(shop: Shop) -> None:
+    done = shop("demo", "-o", "json")
+
+    assert done.code == 0
+    assert {item["status"] for item in done.json["items"]} == {"COMPLETED", "COMPENSATED", "FAILED"}
+
+
+@pytest.mark.tier("ci")
+def test_help_is_there_in_150_ms(tmp_path: Path) -> None:
+    def one_call() -> float:
+        before = os.times().elapsed
+        with process("--help", cwd=tmp_path) as called:
+            assert called.wait() == 0
+        return os.times().elapsed - before
+
+    assert min(one_call() for _ in range(7)) < 0.150
