@@ -13,6 +13,7 @@ from pathlib import Path
 import anyio
 from msgspec.structs import replace
 
+from bext_workflow.app.collector import calm_collector
 from bext_workflow.app.logs import logger_for
 from bext_workflow.app.parts import Parts, load
 from bext_workflow.config import parse_listen
@@ -35,6 +36,7 @@ async def serve(target: Target, options: ServeOptions) -> None:
         telemetry.log(names.PLUGIN_LEFT_OUT, plugin=left_out.name, error=str(left_out.error))
     host = parts.host(telemetry, _settings(parts, options))
     app = _http_app(parts, host, telemetry)
+    calm_collector()
     await parts.store.open(migrate=options.migrate)
     try:
         async with host.running(), anyio.create_task_group() as tasks:

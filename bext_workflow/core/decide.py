@@ -52,7 +52,7 @@ LEGAL: dict[type, frozenset[WorkflowStatus]] = {
 """The statuses in which each input makes sense."""
 
 
-class Decision(msgspec.Struct, frozen=True):
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """What follows: events to make durable, and the state once they are. No events: nothing follows."""
 
     events: list[Event]

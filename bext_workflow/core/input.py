@@ -11,7 +11,7 @@ from bext_workflow.model.outcome import NotDone, Unknown
 from bext_workflow.model.status import Action, Call
 
 
-class Continued(msgspec.Struct, frozen=True, kw_only=True):
+class Continued(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The attempt did its work. `next` of None takes the definition's."""
 
     updates: Document = EMPTY
@@ -66,7 +66,7 @@ class Intended(msgspec.Struct, frozen=True, kw_only=True):
     branch: int = 0
 
 
-class Finished(msgspec.Struct, frozen=True, kw_only=True):
+class Finished(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An attempt of a branch's step ended."""
 
     branch: int
@@ -87,7 +87,7 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
     branch: int
 
 
-class Undone(msgspec.Struct, frozen=True):
+class Undone(msgspec.Struct, frozen=True, gc=False):
     """An undo returned (`end` of None) or did not: `Retried`, `Failed` or `Lost`."""
 
     end: Retried | Failed | Lost | None = None

@@ -112,7 +112,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class State(msgspec.Struct, frozen=True, kw_only=True):
+class State(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A run, as of event `seq`. `inbox` acts from outside are behind it.
 
     `pending` are the visits that have not been undone, newest first; `own` are failed visits whose own undo comes

@@ -16,7 +16,7 @@ from bext_workflow.model.json import Json, JsonObject
 _FOLD_AT = 64
 
 
-class Layers(msgspec.Struct, frozen=True):
+class Layers(msgspec.Struct, frozen=True, gc=False):
     """An immutable object in two layers; `merged` returns the next version."""
 
     base: JsonObject = {}

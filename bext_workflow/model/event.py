@@ -17,7 +17,7 @@ from bext_workflow.model.json import EMPTY, Document, Json, dumps
 from bext_workflow.model.status import Action, Call, IncidentKind
 
 
-class _Event(msgspec.Struct, frozen=True, omit_defaults=True):
+class _Event(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Base of all events."""
 
 

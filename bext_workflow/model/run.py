@@ -33,7 +33,7 @@ def newest_first(completed: Completed | None) -> Iterator[Completed]:
         completed = completed.before
 
 
-class WorkflowRun(msgspec.Struct, frozen=True, kw_only=True):
+class WorkflowRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The run as one call of the plugin sees it.
 
     `context` is a read-only mapping; what is nested in it is the plugin's own copy. `idempotency_key` is the same for

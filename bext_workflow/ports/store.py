@@ -103,7 +103,7 @@ class IncidentRow(msgspec.Struct, frozen=True, kw_only=True):
     resolution: Json = None
 
 
-class Index(msgspec.Struct, frozen=True, kw_only=True):
+class Index(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the run's row says after an append; derived from the state, never decided by the store.
 
     `wake_at`: when the run has work next; None = only an act from outside moves it. `release`: the owner gives it back.
@@ -118,7 +118,7 @@ class Index(msgspec.Struct, frozen=True, kw_only=True):
     release: bool = False
 
 
-class Create(msgspec.Struct, frozen=True, kw_only=True):
+class Create(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A new run. `owner` drives it at once (fence 1) or it waits to be claimed (None, fence 0).
 
     `key` is unique per (`workflow`, `key`); `fingerprint` tells whether a second start with the key asks for the same.
@@ -137,7 +137,7 @@ class Create(msgspec.Struct, frozen=True, kw_only=True):
     tags: dict[str, str] = {}
 
 
-class Append(msgspec.Struct, frozen=True, kw_only=True):
+class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Events of one run; none of them: only the index moves, as when its owner gives it back.
 
     `seq`, `inbox`, `fence`: what the decision saw. `taken`: acts up to this number are done with.
@@ -159,7 +159,7 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     evidence: tuple[tuple[str, Json], ...] = ()
 
 
-class Committed(msgspec.Struct, frozen=True):
+class Committed(msgspec.Struct, frozen=True, gc=False):
     """Durable. `seq` is that of the last event."""
 
     rid: int

@@ -14,7 +14,7 @@ from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.ports.store import Create, Index
 
 
-class NewRun(msgspec.Struct, frozen=True, kw_only=True):
+class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A run that is about to be created, at its first step. `at` is ms on the store's clock."""
 
     created: RunCreated

@@ -60,8 +60,9 @@ def claim(
         "alone": seat.mine(owner),
         "only": only,
     }
+    name = "claimable" if only is None else "claimable_only"
     with writing(connection):
-        found = connection.execute(_SQL["claimable"], given).fetchall()
+        found = connection.execute(_SQL[name], given).fetchall()
         if not found:
             return []
         rids = [row["rid"] for row in found]
@@ -71,7 +72,8 @@ def claim(
 
 
 def next_wake(connection: sqlite3.Connection, served: Collection[tuple[str, int]], only: str | None) -> int | None:
-    row = connection.execute(_SQL["next_wake"], {"served": _json(served), "only": only}).fetchone()
+    name = "next_wake" if only is None else "next_wake_only"
+    row = connection.execute(_SQL[name], {"served": _json(served), "only": only}).fetchone()
     return None if row is None else row["wake_at"]
 
 

@@ -102,7 +102,7 @@ def _advance(connection: sqlite3.Connection, appends: Sequence[Append]) -> None:
     moving = [_supposed(append) + _new(append) + _moved(append.index) for append in appends if _moves(append)]
     held = execute_rows(connection, _SQL["advance"], staying)
     held += execute_rows(connection, _SQL["advance_and_move"], moving)
-    # Nor does it hold for several of one run in one statement: that moves a row once. One by one they keep their order.
+    # Nor do several of one run hold in one statement, which moves a row once; one by one they do, in their order.
     if held != len(appends):
         raise _Uneven
     for append in appends:

@@ -79,6 +79,14 @@ class ActsContract(StoreCase):
         assert list(await store.audit(limit=9)) == []
         assert await store.post(run.run_id, judged(), at=1_100) == Posted(1, None)
 
+    async def test_act_without_a_name_is_no_persons_and_not_in_the_audit(self, store: Store) -> None:
+        run = await started(store)
+
+        await store.post(run.run_id, judged(replace(ACT, name="")), at=1_100)
+
+        assert len((await store.load(run.rid)).inbox) == 1
+        assert list(await store.audit(limit=9)) == []
+
     async def test_act_on_a_run_that_is_not_there(self, store: Store) -> None:
         with pytest.raises(NotFound):
             await store.post(run_id(1), judged(), at=1_100)

@@ -64,13 +64,8 @@ class StoreCase(ABC):
 
 
 def host(host_id: str = "host-a") -> HostRow:
-    return HostRow(
-        host_id=host_id,
-        pid=4711,
-        hostname="example",
-        started_at=CREATED_AT,
-        served=tuple((*pair, "digest-1") for pair in SERVED),
-    )
+    served = (("checkout", 1, "digest-1"),)
+    return HostRow(host_id=host_id, pid=4711, hostname="example", started_at=CREATED_AT, served=served)
 
 
 def run_id(number: int) -> str:

@@ -45,7 +45,7 @@ class DrivingContract(StoreCase):
 
     async def test_host_that_joins_again_is_listed_as_it_is_now(self, store: Store) -> None:
         await store.join(host())
-        moved = replace(host(), served=(("checkout", 1), ("onboarding", 4)))
+        moved = replace(host(), served=(("checkout", 1, "digest-1"), ("onboarding", 4, "digest-4")))
         await store.join(moved)
 
         assert list(await store.hosts()) == [moved]
@@ -115,6 +115,38 @@ class DrivingContract(StoreCase):
 
         assert await claimed_ids(store, owner="host-b", limit=2) == [run_id(2), run_id(1)]
         assert await claimed_ids(store, owner="host-b", limit=2) == [run_id(3), run_id(4)]
+
+    async def test_claim_of_one_run_only(self, store: Store) -> None:
+        await store.join(host())
+        await committed(
+            store,
+            creation(1, owner=None),
+            creation(2, owner=None, wake_at=2_000),
+            creation(3),
+            creation(4, owner="host-c"),
+            replace(creation(5, owner=None), version=2),
+            creation(6, owner=None, wake_at=None),
+        )
+
+        async def claim(number: int, limit: int = 9) -> list[str]:
+            claimed = await store.claim("host-a", SERVED, now=1_000, limit=limit, only=run_id(number))
+            return [one.loaded.run.run_id for one in claimed]
+
+        assert await claim(1, limit=0) == []
+        assert [await claim(number) for number in (1, 2, 3, 5, 6, 7)] == [[run_id(1)], [], [], [], [], []]
+        assert await store.next_wake(SERVED, only=run_id(2)) == 2_000
+        assert [await store.next_wake(SERVED, only=run_id(number)) for number in (3, 5, 6, 7)] == [None] * 4
+
+    async def test_claim_of_one_orphan_only(self, store: Store) -> None:
+        await store.join(host())
+        await committed(store, creation(1), creation(2), creation(3, owner=None))
+        await store.leave("host-a")
+        await store.join(host("host-b"))
+
+        (claimed,) = await store.claim("host-b", SERVED, now=1_000, limit=9, only=run_id(2))
+
+        assert (claimed.orphan, claimed.loaded.run.run_id) == (True, run_id(2))
+        assert (await row(store, claimed.loaded.run.rid)).owner == "host-b"
 
     async def test_claims_at_once_take_each_run_once(self, store: Store) -> None:
         """P32"""

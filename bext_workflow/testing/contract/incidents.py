@@ -117,6 +117,19 @@ class IncidentsContract(StoreCase):
         everything = await store.incidents(run_id=one.run_id, open_only=False, limit=9)
         assert [incident.id for incident in everything] == [third.id, first.id]
 
+    async def test_open_incidents_are_counted_by_kind(self, store: Store) -> None:
+        assert list(await store.open_incidents()) == []
+        run = await started(store)
+        first, second, third = (incident_of(run, number) for number in range(1, 4))
+        poison = replace(third, kind=IncidentKind.POISON)
+        (run,) = await committed(store, replace(following(run), opened=(first, second, poison)))
+
+        assert sorted(await store.open_incidents()) == [(IncidentKind.IN_DOUBT, 2), (IncidentKind.POISON, 1)]
+
+        resolved = tuple((incident.id, {"action": "done"}) for incident in (second, poison))
+        await committed(store, replace(following(run), resolved=resolved))
+        assert list(await store.open_incidents()) == [(IncidentKind.IN_DOUBT, 1)]
+
     async def test_incident_is_found_by_the_beginning_of_its_id(self, store: Store) -> None:
         run = await started(store)
         incidents = await opened(store, run, 11, 12, 13, 21)

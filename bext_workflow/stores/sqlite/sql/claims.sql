@@ -8,27 +8,27 @@ SELECT rid, orphan FROM (
         SELECT rid, wake_at, 0 AS orphan FROM runs
         WHERE owner IS NULL AND wake_at IS NOT NULL AND wake_at <= :now
             AND (workflow, version) IN (SELECT workflow, version FROM served)
-            AND (:only IS NULL OR run_id = :only)
         ORDER BY wake_at LIMIT :limit
     )
     UNION ALL
-    SELECT * FROM (
-        SELECT rid, wake_at, 1 FROM runs
-        WHERE :alone AND owner IS NOT NULL AND owner < :owner
-            AND (workflow, version) IN (SELECT workflow, version FROM served)
-            AND (:only IS NULL OR run_id = :only)
-        LIMIT :limit
-    )
+    SELECT rid, wake_at, 1 FROM runs
+    WHERE :alone AND owner IS NOT NULL AND owner < :owner
+        AND (workflow, version) IN (SELECT workflow, version FROM served)
     UNION ALL
-    SELECT * FROM (
-        SELECT rid, wake_at, 1 FROM runs
-        WHERE :alone AND owner IS NOT NULL AND owner > :owner
-            AND (workflow, version) IN (SELECT workflow, version FROM served)
-            AND (:only IS NULL OR run_id = :only)
-        LIMIT :limit
-    )
+    SELECT rid, wake_at, 1 FROM runs
+    WHERE :alone AND owner IS NOT NULL AND owner > :owner
+        AND (workflow, version) IN (SELECT workflow, version FROM served)
 )
 ORDER BY wake_at LIMIT :limit;
+
+-- name: claimable_only
+WITH served AS (
+    SELECT json_extract(value, '$[0]') AS workflow, json_extract(value, '$[1]') AS version FROM json_each(:served)
+)
+SELECT rid, owner IS NOT NULL AS orphan FROM runs
+WHERE run_id = :only AND (workflow, version) IN (SELECT workflow, version FROM served)
+    AND CASE WHEN owner IS NULL THEN wake_at <= :now ELSE :alone AND owner <> :owner END
+LIMIT :limit;
 
 -- name: take
 UPDATE runs SET owner = ?, fence = fence + 1 WHERE rid IN (SELECT value FROM json_each(?));
@@ -39,8 +39,14 @@ WITH served AS (
 )
 SELECT wake_at FROM runs
 WHERE owner IS NULL AND wake_at IS NOT NULL AND (workflow, version) IN (SELECT workflow, version FROM served)
-    AND (:only IS NULL OR run_id = :only)
 ORDER BY wake_at LIMIT 1;
+
+-- name: next_wake_only
+WITH served AS (
+    SELECT json_extract(value, '$[0]') AS workflow, json_extract(value, '$[1]') AS version FROM json_each(:served)
+)
+SELECT wake_at FROM runs
+WHERE run_id = :only AND owner IS NULL AND (workflow, version) IN (SELECT workflow, version FROM served);
 
 -- From the inbox, which is all but empty, to the runs.
 -- name: with_acts
