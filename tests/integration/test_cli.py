@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Iterator
@@ -118,6 +119,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
     for name in [name for name in os.environ if name.startswith("BEXT_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # where the demo makes its folder
     (tmp_path / "bext.config.toml").write_text(CONFIG, encoding="utf-8")
     return Shop(tmp_path, capfd)
 

@@ -217,6 +217,19 @@ def test_cancel_now_is_never_done_unasked(capfd: Captured) -> None:
     assert not shelf.asked
 
 
+@pytest.mark.parametrize(("answer", "code", "acts"), [("y", 0, 1), ("n", 130, 0), ("", 130, 0)])
+def test_cancel_now_asks_a_person(answer: str, code: int, acts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("sys.stdin", Terminal(f"{answer}\n"))
+    shelf = Shelf()
+
+    assert call(shelf, "runs", "cancel", "0193", "--now") == code
+    assert len(shelf.asked) == acts
+
+
 def test_a_dry_run_prints_the_plan(capfd: Captured) -> None:
     shelf = Shelf()
     assert call(shelf, "runs", "cancel", "0193", "--dry-run", "--now") == 0
