@@ -35,7 +35,7 @@ async def serve(target: Target, options: ServeOptions) -> None:
     for left_out in parts.registry.left_out:
         telemetry.log(names.PLUGIN_LEFT_OUT, plugin=left_out.name, error=str(left_out.error))
     host = parts.host(telemetry, _settings(parts, options))
-    app = _http_app(parts, host, telemetry)
+    app = _http_app(parts, host, telemetry, listens_on=address.host)
     calm_collector()
     await parts.store.open(migrate=options.migrate)
     try:
@@ -58,7 +58,7 @@ def _settings(parts: Parts, options: ServeOptions) -> HostSettings:
     return replace(parts.settings(), **{name: value for name, value in stated.items() if value is not None})
 
 
-def _http_app(parts: Parts, host: Host, telemetry: HostTelemetry) -> HttpApp:
+def _http_app(parts: Parts, host: Host, telemetry: HostTelemetry, *, listens_on: str) -> HttpApp:
     service = parts.service(host, by="anonymous")
     return create_http_app(
         runs=service,
@@ -66,6 +66,7 @@ def _http_app(parts: Parts, host: Host, telemetry: HostTelemetry) -> HttpApp:
         workflows=parts.catalog(),
         host=host,
         metrics=lambda: telemetry.exposition().decode(),
+        allowed_hosts=[listens_on],
     )
 
 
