@@ -69,7 +69,7 @@ def fdatasync_p50_us(folder: Path, *, times: int = 400) -> float:
 
 
 def fill(path: Path, runs: int) -> None:
-    """Puts `runs` ended sagas into a fresh store, in large transactions."""
+    """Puts `runs` ended sagas into a fresh store, in large transactions, and waits until they are on the disk."""
     connection = _open(path)
     connection.execute("PRAGMA synchronous = OFF")
     for first in range(1, runs + 1, 10_000):
@@ -78,6 +78,7 @@ def fill(path: Path, runs: int) -> None:
             _commit(connection, stage, rids)
     connection.execute("UPDATE numbers SET last = ? WHERE name = 'rid'", (runs,))
     connection.close()
+    os.sync()
 
 
 def _commit(connection: sqlite3.Connection, stage: int, rids: Sequence[int]) -> None:
