@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -12,12 +13,16 @@ __all__ = ["StoreContract"]
 
 _HOME = {"StoreContract": "contract"}
 
+if "pytest" in sys.modules:
+    import pytest
+
+    # pytest explains the assertions of a module only if it is told before the module is imported.
+    pytest.register_assert_rewrite(f"{__name__}.contract")
+
 
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # Here, because the contract needs pytest, and pytest must know of it first to explain its assertions.
-    import_module("pytest").register_assert_rewrite(f"{__name__}.contract")
     value: object = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
     globals()[name] = value
     return value

@@ -18,8 +18,8 @@ _SQL = queries.load("claims.sql")
 
 def join(connection: sqlite3.Connection, seat: Seat, host: HostRow) -> None:
     """Whoever has the seat is the only host there is: the rows of others are of dead ones."""
-    seat.take(host)
     try:
+        seat.take(host)
         with writing(connection):
             connection.execute(_SQL["clear_hosts"])
             connection.execute(

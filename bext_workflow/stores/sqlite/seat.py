@@ -90,9 +90,9 @@ class FileSeat:
             text = os.pread(descriptor, 4096, 0)
             os.close(descriptor)
             raise StoreBusy(f"{self._name} is driven by {_described(text)}", mend="stop that process first")
+        self._descriptor, self._host_id = descriptor, host.host_id
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, msgspec.json.encode(Holder(host.host_id, host.pid, host.hostname)), 0)
-        self._descriptor, self._host_id = descriptor, host.host_id
 
     def leave(self, host_id: str) -> None:
         if self.mine(host_id):

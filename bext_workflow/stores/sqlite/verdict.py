@@ -6,11 +6,23 @@ import sqlite3
 
 from bext_workflow.ports.store import Append, Committed, Create, Existing, LeaseLost, Member, Refused, Result, Stale
 from bext_workflow.stores.sqlite import queries
+from bext_workflow.stores.sqlite.faults import MEMBER_FAULTS
 
 _SQL = queries.load("verdict.sql")
 
 
-def why_not_created(connection: sqlite3.Connection, create: Create, reason: str) -> Result:
+def why_not(connection: sqlite3.Connection, member: Member, reason: str) -> Result:
+    """`reason` is what the database said, if it said anything."""
+    try:
+        if isinstance(member, Create):
+            return _why_not_created(connection, member, reason)
+        return _why_not_appended(connection, member, reason)
+    except MEMBER_FAULTS:
+        # What cannot be kept cannot be asked for either.
+        return Refused(reason)
+
+
+def _why_not_created(connection: sqlite3.Connection, create: Create, reason: str) -> Result:
     row = connection.execute(_SQL["rid_of"], (create.run_id,)).fetchone()
     if row is not None:
         # Ours, if an earlier COMMIT went through and its answer was lost (P6).
@@ -22,7 +34,7 @@ def why_not_created(connection: sqlite3.Connection, create: Create, reason: str)
     return Refused(reason)
 
 
-def why_not_appended(connection: sqlite3.Connection, append: Append, reason: str) -> Result:
+def _why_not_appended(connection: sqlite3.Connection, append: Append, reason: str) -> Result:
     row = connection.execute(_SQL["standing"], (append.rid,)).fetchone()
     if row is None:
         return LeaseLost()

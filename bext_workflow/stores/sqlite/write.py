@@ -12,7 +12,7 @@ from bext_workflow.stores.sqlite.connection import writing
 from bext_workflow.stores.sqlite.faults import MEMBER_FAULTS
 from bext_workflow.stores.sqlite.many import execute_rows
 from bext_workflow.stores.sqlite.rows import incident_values
-from bext_workflow.stores.sqlite.verdict import why_not_appended, why_not_created
+from bext_workflow.stores.sqlite.verdict import why_not
 
 _SQL = queries.load("write.sql")
 
@@ -164,10 +164,6 @@ def _alone(connection: sqlite3.Connection, member: Member) -> Result:
         (result,) = _together(connection, (member,))
     except (_Uneven, *MEMBER_FAULTS) as fault:
         connection.execute("ROLLBACK TO member")
-        reason = str(fault)
-        if isinstance(member, Create):
-            result = why_not_created(connection, member, reason)
-        else:
-            result = why_not_appended(connection, member, reason)
+        result = why_not(connection, member, str(fault))
     connection.execute("RELEASE member")
     return result
