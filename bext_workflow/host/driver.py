@@ -309,7 +309,9 @@ class Driver:
         """Makes the decision durable; gives the run back with it if nothing is due for a while."""
         after = decision.state
         wake = wake_at(after)
-        parks = wake is None or wake - at > KEEP_MS or (self._shop.draining.is_set() and not started(after))
+        rests = wake is None or wake - at > KEEP_MS or (self._shop.draining.is_set() and not started(after))
+        # With acts in its inbox a row would not be due: it becomes so only when an act arrives, and these have.
+        parks = rests and not self._news
         # While the run is owned its due time says nothing, and an index entry that stays costs nothing.
         index = index_of(after, wake_at=wake if parks else self._index.wake_at, release=parks)
         return await self._append(decision, index, at)
