@@ -25,6 +25,7 @@ MAX_DEPTH = 200
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 
 _LONG_DIGITS = re.compile(rb"\d{19}")
+_LARGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -87,6 +88,12 @@ def detach(value: Mapping[str, Json], *, max_bytes: int, what: str = "value") ->
 
 def parse(text: bytes | str, *, what: str = "input") -> Json:
     """Reads JSON from outside. Raises `InvalidJson`; big integers are refused before a parser makes floats of them."""
+    raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    if not _suspicious(raw) and _LARGE_EXPONENT.search(raw) is None:
+        try:
+            return orjson.loads(raw)
+        except ValueError:
+            pass  # the careful way below says what is wrong, and where
     try:
         value = json.loads(text)
     except RecursionError:
