@@ -25,7 +25,6 @@ MAX_DEPTH = 200
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 
 _LONG_DIGITS = re.compile(rb"\d{19}")
-_LARGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -89,7 +88,7 @@ def detach(value: Mapping[str, Json], *, max_bytes: int, what: str = "value") ->
 def parse(text: bytes | str, *, what: str = "input") -> Json:
     """Reads JSON from outside. Raises `InvalidJson`; big integers are refused before a parser makes floats of them."""
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    if not _suspicious(raw) and _LARGE_EXPONENT.search(raw) is None:
+    if not _suspicious(raw):
         try:
             return orjson.loads(raw)
         except ValueError:
