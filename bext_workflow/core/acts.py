@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import NoReturn, assert_never
 
-from bext_workflow.core import backward, ending, forward
+from bext_workflow.core import backward, ending, forward, visits
 from bext_workflow.core.draft import Draft
-from bext_workflow.core.input import Cancel, Continued, Reopen, Resolve
+from bext_workflow.core.incidents import open_for_branch
+from bext_workflow.core.input import Cancel, Continued, Pause, Reopen, Resolve, Resume
 from bext_workflow.core.state import Incident
 from bext_workflow.errors import Conflict
 from bext_workflow.model.event import (
@@ -17,11 +18,14 @@ from bext_workflow.model.event import (
     AttemptRenewed,
     CompletionSettled,
     IncidentResolved,
+    RunPaused,
     RunReopened,
+    RunResumed,
+    RunTimedOut,
     StopRequested,
     UndoSkipped,
 )
-from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
+from bext_workflow.model.status import Action, Call, IncidentKind, StopKind, WorkflowStatus
 
 _VOID_UNDER_A_STOP = (IncidentKind.EXHAUSTED, IncidentKind.POISON)
 
@@ -41,6 +45,34 @@ def cancel(draft: Draft, given: Cancel) -> None:
         _cancel_again(draft, given)
     else:
         _stop(draft, given)
+
+
+def expire(draft: Draft) -> None:
+    """The run's own time is over: a stop that compensates; past a pivot, a person decides (semantics §5)."""
+    bound = draft.state.plan.definition.timeout_ms
+    reason = f"the run took longer than its timeout_ms = {bound}"
+    draft.add(RunTimedOut())
+    if not draft.state.pivoted:
+        draft.add(StopRequested(kind=StopKind.TIMEOUT, by="host", reason=reason))
+        _void_incidents(draft, "host")
+        return
+    for branch in draft.state.branches:
+        if draft.state.incident_of(branch) is None:
+            open_for_branch(draft, branch, IncidentKind.STUCK_AFTER_PIVOT, reason=reason)
+
+
+def pause(draft: Draft, given: Pause) -> None:
+    """Holds the run: nothing new starts. Raises `Conflict` if it is held already."""
+    if draft.state.paused:
+        raise Conflict("the run is paused already", mend="`runs resume` lets it go on")
+    draft.add(RunPaused(act=given.act, by=given.by, reason=given.reason))
+
+
+def resume(draft: Draft, given: Resume) -> None:
+    """Lets a held run go on. Raises `Conflict` if it is not held."""
+    if not draft.state.paused:
+        raise Conflict(f"the run is {draft.state.status} and not paused")
+    draft.add(RunResumed(act=given.act, by=given.by, reason=given.reason))
 
 
 def reopen(draft: Draft, given: Reopen) -> None:
@@ -96,11 +128,16 @@ def _stop(draft: Draft, given: Cancel) -> None:
             now=given.now,
         )
     )
+    _void_incidents(draft, given.by)
+
+
+def _void_incidents(draft: Draft, by: str) -> None:
+    """Questions that a stop answers: whether to try again what now is not to be done at all."""
     for incident in draft.state.incidents:
         if incident.kind in _VOID_UNDER_A_STOP:
             draft.add(
                 IncidentResolved(
-                    id=incident.id, kind=incident.kind, action=Action.CANCEL, note="the run was cancelled", by=given.by
+                    id=incident.id, kind=incident.kind, action=Action.CANCEL, note="the run was stopped", by=by
                 )
             )
 
@@ -132,19 +169,19 @@ def _answer_step(draft: Draft, incident: Incident, given: Resolve) -> None:
     branch = draft.state.branch(incident.branch)
     match given.action:
         case Action.DONE:
-            fault = forward.next_fault(draft, branch, given.next)
+            fault = visits.next_fault(draft, branch, given.next)
             if fault is not None:
                 raise Conflict(fault)
             _answered(draft, incident, given)
             done = Continued(updates=given.updates, next=given.next, undo_data=given.undo_data)
-            forward.complete_visit(draft, branch, done)
+            visits.complete_visit(draft, branch, done)
         case Action.NOT_DONE:
             _answered(draft, incident, given)
             forward.not_done(draft, branch, repeat=True)
         case Action.FAIL | Action.FAIL_UNDO:
             _answered(draft, incident, given)
             own = _own_after_answer(draft, incident, given)
-            forward.fail_visit(draft, branch, incident.reason, own=own)
+            visits.fail_visit(draft, branch, incident.reason, own=own)
         case Action.RETRY:
             _answered(draft, incident, given)
             draft.add(AttemptRenewed(branch=branch.id))
@@ -153,7 +190,7 @@ def _answer_step(draft: Draft, incident: Incident, given: Resolve) -> None:
             ending.fail(draft, incident.reason)
         case Action.CLOSE:
             _answered(draft, incident, given)
-            forward.fail_visit(draft, branch, incident.reason, compensate=False)
+            visits.fail_visit(draft, branch, incident.reason, compensate=False)
         case _:
             _impossible(given.action)
 

@@ -7,7 +7,7 @@ from typing import assert_never
 from bext_workflow.core import ending
 from bext_workflow.core.draft import Draft
 from bext_workflow.core.incidents import open_completion_failed, open_for_undo
-from bext_workflow.core.input import Answer, Continued, Failed, Lost, Retried
+from bext_workflow.core.input import Answer, Continued, Failed, Lost, Parked, Retried
 from bext_workflow.core.state import Undo
 from bext_workflow.model.event import (
     AttemptCleared,
@@ -45,7 +45,7 @@ def verified(draft: Draft, answer: Answer) -> None:
     """`verify_step` answered for the undo in doubt."""
     entry, undo = current(draft)
     match answer:
-        case Continued():
+        case Continued() | Parked():
             off_the_list(draft, entry, attempt=undo.attempt)
         case Retried():
             _retry(draft, entry, undo, answer.reason, unknown=False, traceback=None)

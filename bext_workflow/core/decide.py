@@ -10,20 +10,26 @@ from typing import assert_never
 
 import msgspec
 
-from bext_workflow.core import acts, backward, crash, forward
+from bext_workflow.core import acts, backward, crash, forward, visits, waiting
 from bext_workflow.core.draft import Draft
 from bext_workflow.core.input import (
     Begun,
     Cancel,
+    Expired,
     Finished,
     Input,
     Intended,
     Late,
     Notified,
+    Opened,
+    Pause,
     Recovered,
     Reopen,
     Resolve,
+    Resume,
     Settled,
+    Signalled,
+    TimerDue,
     Undone,
     Verified,
 )
@@ -38,16 +44,22 @@ _ACTIVE = LIVE - {WorkflowStatus.PENDING}
 LEGAL: dict[type, frozenset[WorkflowStatus]] = {
     Begun: frozenset({WorkflowStatus.PENDING}),
     Intended: _ANY - {WorkflowStatus.PENDING},
-    Finished: frozenset({WorkflowStatus.RUNNING}),
+    Finished: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.SUSPENDED}),
     Verified: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.COMPENSATING}),
-    Settled: frozenset({WorkflowStatus.PENDING, WorkflowStatus.RUNNING}),
-    Undone: frozenset({WorkflowStatus.COMPENSATING}),
+    Opened: frozenset({WorkflowStatus.RUNNING}),
+    TimerDue: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.WAITING, WorkflowStatus.SUSPENDED}),
+    Expired: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.WAITING, WorkflowStatus.SUSPENDED}),
+    Settled: frozenset({WorkflowStatus.PENDING, WorkflowStatus.RUNNING, WorkflowStatus.WAITING}),
+    Undone: frozenset({WorkflowStatus.COMPENSATING, WorkflowStatus.SUSPENDED}),
     Notified: _ANY - {WorkflowStatus.PENDING},
     Recovered: _ANY,
     Late: _ANY,
     Cancel: (LIVE | {WorkflowStatus.FAILED}) - {WorkflowStatus.COMPENSATING},
     Reopen: frozenset({WorkflowStatus.FAILED}),
     Resolve: _ANY - {WorkflowStatus.PENDING},
+    Signalled: _ANY,
+    Pause: LIVE,
+    Resume: LIVE,
 }
 """The statuses in which each input makes sense."""
 
@@ -84,9 +96,15 @@ def _apply(draft: Draft, given: Input) -> None:
             forward.verified(draft, draft.state.branch(given.branch), given.answer)
         case Settled():
             stop = draft.state.stop
-            forward.settle(draft, draft.state.branch(given.branch), reason=stop.reason if stop else "")
+            visits.settle(draft, draft.state.branch(given.branch), reason=stop.reason if stop else "")
         case Notified():
             backward.notified(draft, given.n, given.error)
+        case Opened():
+            waiting.open_hosted(draft, draft.state.branch(given.branch))
+        case TimerDue():
+            waiting.timer_due(draft, given.branch)
+        case Expired():
+            acts.expire(draft)
         case Recovered():
             crash.recovered(draft, given)
         case Late():
@@ -97,6 +115,12 @@ def _apply(draft: Draft, given: Input) -> None:
             acts.reopen(draft, given)
         case Resolve():
             acts.resolve(draft, given)
+        case Signalled():
+            waiting.signalled(draft, given)
+        case Pause():
+            acts.pause(draft, given)
+        case Resume():
+            acts.resume(draft, given)
         case _:
             assert_never(given)
 
@@ -126,5 +150,9 @@ def _words(given: Input) -> str:
             return "retry"
         case Resolve():
             return "resolving an incident"
+        case Pause():
+            return "pause"
+        case Resume():
+            return "resume"
         case _:
             return type(given).__name__

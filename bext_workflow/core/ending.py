@@ -11,6 +11,8 @@ from bext_workflow.model.event import (
     RunFailed,
     StepCompensated,
 )
+from bext_workflow.model.run import Completed
+from bext_workflow.model.status import StopKind
 
 
 def complete(draft: Draft) -> None:
@@ -32,7 +34,7 @@ def compensate(draft: Draft, reason: str) -> None:
 def walk_on(draft: Draft) -> None:
     """After an entry is off the list: ends the run if it was the last one. A step without an undo counts as undone."""
     notify = draft.state.plan.notifies
-    while not draft.state.plan.undoes and (entry := draft.state.pending) is not None:
+    while (entry := draft.state.pending) is not None and _nothing_to_undo(draft, entry):
         draft.add(StepCompensated(branch=entry.branch, step=entry.step, visit=entry.visit, no_undo=True))
     if draft.state.pending is not None:
         return
@@ -40,6 +42,11 @@ def walk_on(draft: Draft) -> None:
         draft.add(RunFailed(reason=draft.state.failure or "an undo was skipped", notify=notify))
     else:
         draft.add(RunCompensated(notify=notify))
+
+
+def _nothing_to_undo(draft: Draft, entry: Completed) -> bool:
+    """Steps of a plugin without undo, and the host's own waits."""
+    return not draft.state.plan.undoes or draft.state.plan.step(entry.step).hosted
 
 
 def conclude_stop(draft: Draft) -> None:
@@ -50,7 +57,7 @@ def conclude_stop(draft: Draft) -> None:
     state = draft.state
     if state.stop is None or state.branches:
         return
-    nothing_done = state.pending is None and not state.own
+    nothing_done = state.pending is None and not state.own and state.stop.kind is StopKind.CANCEL
     if state.stop.compensate and not state.pivoted and not nothing_done:
         compensate(draft, state.stop.reason)
     else:

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from bext_workflow.core.decide import Decision, decide
 from bext_workflow.core.evolve import evolve
-from bext_workflow.core.input import ActInput, Cancel, Late, Reopen, Resolve
+from bext_workflow.core.input import ActInput, Cancel, Late, Pause, Reopen, Resolve, Resume, Signalled
 from bext_workflow.core.state import State
 from bext_workflow.errors import Conflict
 from bext_workflow.model.event import ActIgnored, Event
@@ -42,6 +42,12 @@ def write_act(act: ActInput) -> tuple[str, bytes]:
                 "evidence": act.evidence,
             }
             return "late", dumps(data)
+        case Signalled():
+            return "signal", dumps({"name": act.name, "payload": act.payload, "id": act.id})
+        case Pause():
+            return "pause", dumps({"reason": act.reason})
+        case Resume():
+            return "resume", dumps({"reason": act.reason})
         case _:
             assert_never(act)
 
@@ -60,6 +66,12 @@ def read_act(row: InboxRow) -> ActInput:
             return Resolve(act=row.n, by=row.by, action=action, updates=Document(dumps(updates), updates), **data)
         case "late":
             return Late(act=row.n, call=Call(data.pop("call")), **data)
+        case "signal":
+            return Signalled(act=row.n, by=row.by, at=row.at, **data)
+        case "pause":
+            return Pause(act=row.n, by=row.by, **data)
+        case "resume":
+            return Resume(act=row.n, by=row.by, **data)
         case _:
             raise ValueError(f"the inbox holds an act of an unknown kind {row.kind!r}")
 

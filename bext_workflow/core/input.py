@@ -19,6 +19,19 @@ class Continued(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     undo_data: Json = None
 
 
+class Parked(msgspec.Struct, frozen=True, kw_only=True):
+    """The attempt did its work and the branch waits before it goes on. `until` is an instant in ms."""
+
+    updates: Document = EMPTY
+    signal: str | None = None
+    until: int | None = None
+    for_ms: int | None = None
+    into: str | None = None
+    next: str | None = None
+    on_timeout: str | None = None
+    undo_data: Json = None
+
+
 class Retried(msgspec.Struct, frozen=True, kw_only=True):
     """The attempt has not acted; `after_ms` of None takes the policy's wait."""
 
@@ -48,10 +61,10 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
     traceback: str | None = None
 
 
-End: TypeAlias = Continued | Retried | Failed | Lost
+End: TypeAlias = Continued | Parked | Retried | Failed | Lost
 """How an attempt of `run_step` ended."""
 
-Answer: TypeAlias = Continued | Retried | Failed | NotDone | Unknown
+Answer: TypeAlias = Continued | Parked | Retried | Failed | NotDone | Unknown
 """What `verify_step` said of an attempt in doubt."""
 
 
@@ -79,6 +92,22 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     call: Call
     branch: int = 0
     answer: Answer
+
+
+class Opened(msgspec.Struct, frozen=True, kw_only=True):
+    """A branch stands at a step that the host itself does."""
+
+    branch: int
+
+
+class TimerDue(msgspec.Struct, frozen=True, kw_only=True):
+    """The time of a branch's wait has come."""
+
+    branch: int
+
+
+class Expired(msgspec.Struct, frozen=True):
+    """The run's own time is over."""
 
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,9 +180,47 @@ class Resolve(msgspec.Struct, frozen=True, kw_only=True):
     undo_data: Json = None
 
 
-ActInput: TypeAlias = Cancel | Reopen | Resolve | Late
+class Signalled(msgspec.Struct, frozen=True, kw_only=True):
+    """A signal for the run, accepted at `at` (ms). Of two with the same `id` the second is ignored."""
+
+    act: int
+    by: str
+    at: int
+    name: str
+    payload: Json = None
+    id: str | None = None
+
+
+class Pause(msgspec.Struct, frozen=True, kw_only=True):
+    """A person holds the run."""
+
+    act: int
+    by: str
+    reason: str
+
+
+class Resume(msgspec.Struct, frozen=True, kw_only=True):
+    """A person lets the run go on."""
+
+    act: int
+    by: str
+    reason: str
+
+
+ActInput: TypeAlias = Cancel | Reopen | Resolve | Late | Signalled | Pause | Resume
 """What comes through the inbox."""
 
 Input: TypeAlias = (
-    Begun | Intended | Finished | Verified | Settled | Undone | Notified | Recovered | Late | Cancel | Reopen | Resolve
+    Begun
+    | Intended
+    | Finished
+    | Verified
+    | Opened
+    | TimerDue
+    | Expired
+    | Settled
+    | Undone
+    | Notified
+    | Recovered
+    | ActInput
 )

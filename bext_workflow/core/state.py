@@ -13,8 +13,10 @@ import msgspec
 from bext_workflow.model.context import Layers
 from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
 from bext_workflow.model.event import AttemptLost
+from bext_workflow.model.json import Json
 from bext_workflow.model.run import Completed
-from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
+from bext_workflow.model.status import Action, Call, IncidentKind, StopKind, WorkflowStatus
+from bext_workflow.model.wait import WaitFor
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +38,7 @@ class Phase(StrEnum):
     STARTED = "started"
     IN_DOUBT = "in_doubt"
     HELD = "held"
+    WAITING = "waiting"
     FAILED = "failed"
 
 
@@ -44,7 +47,7 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `attempt` runs or runs next; `spent` attempts count against the policy since the visit, or a person's retry, began.
     `recorded`: attempts are written before they are called. `acted`: an earlier attempt may have acted. `lost`: how the
-    attempt in doubt was lost.
+    attempt in doubt was lost. `wait`: what a parked branch waits for, since event `wait_opened`.
     """
 
     id: int
@@ -57,6 +60,9 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     recorded: bool = False
     acted: bool = False
     lost: AttemptLost | None = None
+    wait: WaitFor | None = None
+    wait_opened: int = 0
+    entered_at: int = 0
 
 
 class Undo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -92,10 +98,20 @@ class OwnVisit(msgspec.Struct, frozen=True):
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
     """The run shall end early."""
 
+    kind: StopKind
     by: str
     reason: str
     compensate: bool
     now: bool
+
+
+class Signal(msgspec.Struct, frozen=True, kw_only=True):
+    """A signal that no wait has taken yet; `act` is its inbox number, and so its place in the order."""
+
+    act: int
+    name: str
+    payload: Json
+    at: int
 
 
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,8 +155,12 @@ class State(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     stop: Stop | None = None
     failure: str | None = None
     incidents: tuple[Incident, ...] = ()
+    signals: tuple[Signal, ...] = ()
+    signal_ids: Layers = Layers()
     skipped: tuple[str, ...] = ()
     pivoted: bool = False
+    timed_out: bool = False
+    paused: bool = False
     undone: bool = False
     recoveries: int = 0
     endings: int = 0
@@ -149,6 +169,14 @@ class State(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     started_at: int | None = None
     updated_at: int = 0
     ended_at: int | None = None
+
+    @property
+    def deadline(self) -> int | None:
+        """When the run's own time is over (ms); None: never, or it is over."""
+        bound = self.plan.definition.timeout_ms
+        if not bound or self.started_at is None or self.timed_out:
+            return None
+        return self.started_at + bound
 
     @property
     def suspect(self) -> bool:
@@ -161,6 +189,13 @@ class State(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             if branch.id == id_:
                 return branch
         raise KeyError(id_)
+
+    def incident_of(self, branch: Branch) -> Incident | None:
+        """The open incident that stands between the branch and its next call."""
+        for incident in self.incidents:
+            if incident.call is Call.STEP and incident.branch == branch.id:
+                return incident
+        return None
 
     def incident(self, id_: str) -> Incident | None:
         """The open incident of that id."""

@@ -58,13 +58,29 @@ class Notify(msgspec.Struct, frozen=True, kw_only=True):
     intend: bool
 
 
+class Open(msgspec.Struct, frozen=True, kw_only=True):
+    """The branch stands at a step of the host's own: begin to wait."""
+
+    branch: int
+
+
+class Fire(msgspec.Struct, frozen=True, kw_only=True):
+    """The time of the branch's wait has come."""
+
+    branch: int
+
+
+class Expire(msgspec.Struct, frozen=True):
+    """The run's own time is over."""
+
+
 class Settle(msgspec.Struct, frozen=True, kw_only=True):
     """Under a stop: let the branch end, if nothing of it is running."""
 
     branch: int
 
 
-Action: TypeAlias = Begin | Execute | Compensate | Verify | Notify | Settle
+Action: TypeAlias = Begin | Execute | Compensate | Verify | Notify | Open | Fire | Expire | Settle
 
 
 def work(state: State, now: int) -> tuple[Action, ...]:
@@ -92,7 +108,7 @@ def _work(state: State, now: int) -> Iterator[Action]:
     for notice in state.notices[:1]:
         if notice.phase is Phase.READY and notice.ready_at <= now:
             yield _notify(state, notice)
-    if state.status.terminal:
+    if state.status.terminal or state.paused:
         return
     if state.undo is not None:
         yield from _undo_work(state, now)
@@ -100,6 +116,8 @@ def _work(state: State, now: int) -> Iterator[Action]:
     if state.status is WorkflowStatus.PENDING and state.stop is None:
         yield Begin()
         return
+    if _expires(state) and state.deadline is not None and state.deadline <= now:
+        yield Expire()
     for branch in state.branches:
         yield from _branch_work(state, branch, now)
 
@@ -107,9 +125,13 @@ def _work(state: State, now: int) -> Iterator[Action]:
 def _branch_work(state: State, branch: Branch, now: int) -> Iterator[Action]:
     key = visit_key(state.run_id, branch.step, branch.visit)
     match branch.phase:
-        case Phase.READY | Phase.HELD if state.stop is not None:
-            if not _in_question(state, branch):
+        case Phase.READY | Phase.HELD | Phase.WAITING if state.stop is not None:
+            if state.incident_of(branch) is None:
                 yield Settle(branch=branch.id)
+        case Phase.WAITING if branch.wait is not None and branch.wait.due_at is not None and branch.wait.due_at <= now:
+            yield Fire(branch=branch.id)
+        case Phase.READY if state.plan.step(branch.step).hosted:
+            yield Open(branch=branch.id)
         case Phase.READY if branch.ready_at <= now:
             idempotent = state.plan.step(branch.step).idempotent
             yield Execute(
@@ -120,7 +142,7 @@ def _branch_work(state: State, branch: Branch, now: int) -> Iterator[Action]:
                 key=key,
                 intend=not idempotent or branch.recorded or state.suspect,
             )
-        case Phase.IN_DOUBT if not _in_question(state, branch):
+        case Phase.IN_DOUBT if state.incident_of(branch) is None:
             yield Verify(
                 call=Call.STEP, branch=branch.id, step=branch.step, visit=branch.visit, attempt=branch.attempt, key=key
             )
@@ -167,20 +189,31 @@ def _due_times(state: State) -> Iterator[int]:
     for notice in state.notices[:1]:
         if notice.phase is not Phase.HELD:
             yield notice.ready_at
-    if state.status.terminal:
+    if state.status.terminal or state.paused:
         return
     if state.undo is not None:
         if not any(incident.call is Call.UNDO for incident in state.incidents):
             yield state.undo.ready_at
         return
+    if _expires(state) and state.deadline is not None:
+        yield state.deadline
     for branch in state.branches:
-        if not _in_question(state, branch):
-            yield branch.ready_at if state.stop is None else 0
+        if state.incident_of(branch) is None:
+            yield from _branch_due(state, branch)
 
 
-def _in_question(state: State, branch: Branch) -> bool:
-    """Whether an incident stands between the branch and its next call."""
-    return any(incident.call is Call.STEP and incident.branch == branch.id for incident in state.incidents)
+def _branch_due(state: State, branch: Branch) -> Iterator[int]:
+    if state.stop is not None:
+        yield 0
+    elif branch.phase is not Phase.WAITING:
+        yield branch.ready_at
+    elif branch.wait is not None and branch.wait.due_at is not None:
+        yield branch.wait.due_at
+
+
+def _expires(state: State) -> bool:
+    """Whether the run's own time matters still: undo and a stop ignore it (semantics §5)."""
+    return state.stop is None and state.undo is None and bool(state.branches)
 
 
 def _poisoned(state: State) -> bool:

@@ -12,6 +12,7 @@ from bext_workflow.errors import DefinitionError
 from bext_workflow.model.json import JsonObject, dumps
 from bext_workflow.model.names import END, NAME_RULE, is_name
 from bext_workflow.model.policy import DEFAULT_COMPENSATION_RETRIES, RetryPolicy
+from bext_workflow.model.wait import WaitDefinition, wait_fault
 
 TRANSIENT_ERRORS = frozenset({"builtins.TimeoutError", "builtins.ConnectionError"})
 """Exceptions that are retried without being named in `retry_on` (semantics §2)."""
@@ -42,6 +43,8 @@ class StepDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     compensate_on_failure: bool = False
     undo_idempotent: bool = True
     pivot: bool = False
+    wait: WaitDefinition | None = None
+    sleep_ms: int = 0
     max_visits: int = 10_000
 
     def __post_init__(self) -> None:
@@ -54,8 +57,19 @@ class StepDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             )
         if self.timeout_ms < 0:
             raise DefinitionError(f"step {self.name!r}: timeout_ms is {self.timeout_ms}", mend="0 means no bound")
+        if self.sleep_ms < 0:
+            raise DefinitionError(f"step {self.name!r}: sleep_ms is {self.sleep_ms}", mend="a wait is 0 or more ms")
+        if self.wait is not None and self.sleep_ms:
+            raise DefinitionError(f"step {self.name!r} states wait and sleep_ms", mend="use wait.timeout_ms alone")
+        if self.wait is not None and (fault := wait_fault(self.wait)) is not None:
+            raise DefinitionError(f"step {self.name!r}: {fault}")
         if self.max_visits < 1:
             raise DefinitionError(f"step {self.name!r}: max_visits is {self.max_visits}", mend="at least 1")
+
+    @property
+    def hosted(self) -> bool:
+        """Whether the host itself does the step: there is no `run_step` and no undo for it (semantics §7)."""
+        return self.wait is not None or self.sleep_ms > 0
 
     def should_retry(self, error: BaseException, attempt: int) -> bool:
         """Whether another attempt follows when `error` ended number `attempt` (engine text, RetryPolicy)."""
@@ -68,12 +82,16 @@ class StepDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class WorkflowDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
-    """Id, version and steps in order. Raises `DefinitionError` for a graph that cannot be run."""
+    """Id, version and steps in order; `timeout_ms` bounds a whole run (0: no bound).
+
+    Raises `DefinitionError` for a graph that cannot be run.
+    """
 
     id: str
     version: int = 1
     steps: tuple[StepDefinition, ...]
     description: str = ""
+    timeout_ms: int = 0
     retry_on: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -106,7 +124,8 @@ class WorkflowDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_default
         """Every `next` that an outcome of `step` may choose (semantics §3): declared ones and the following step."""
         declared = self.by_name[step]
         first = (declared.next,) if declared.next else ()
-        return tuple(dict.fromkeys((*first, *declared.branches, self._following[step])))
+        late = (declared.wait.on_timeout,) if declared.wait and declared.wait.on_timeout else ()
+        return tuple(dict.fromkeys((*first, *declared.branches, *late, self._following[step])))
 
     @cached_property
     def digest(self) -> str:
@@ -134,6 +153,10 @@ def _graph_of(step: StepDefinition) -> JsonObject:
         graph["next"] = step.next
     if step.branches:
         graph["branches"] = sorted(step.branches)
+    if step.wait is not None:
+        graph["wait"] = {"signal": step.wait.signal, "into": step.wait.into, "on_timeout": step.wait.on_timeout}
+    if step.sleep_ms:
+        graph["sleep"] = True
     flags = {
         "idempotent": (step.idempotent, True),
         "pivot": (step.pivot, False),
@@ -155,14 +178,17 @@ def _faults(definition: WorkflowDefinition) -> Iterator[tuple[str, str]]:
     names = [step.name for step in definition.steps]
     if definition.version < 1:
         yield f"the version is {definition.version}", "versions count from 1"
+    if definition.timeout_ms < 0:
+        yield f"timeout_ms is {definition.timeout_ms}", "0 means no bound"
     if not names:
         yield "it has no steps", "name at least one"
     for name in names:
         if names.count(name) > 1:
             yield f"step {name!r} stands twice", "step names are unique in a workflow"
     chosen = {target for step in definition.steps for target in step.branches}
+    chosen |= {step.wait.on_timeout for step in definition.steps if step.wait and step.wait.on_timeout}
     for step, following in zip(definition.steps, [*names[1:], None], strict=True):
-        for target in (step.next, *step.branches):
+        for target in (step.next, *step.branches, step.wait.on_timeout if step.wait else None):
             if target not in (None, END, *names):
                 yield f"step {step.name!r} goes to {target!r}, which is not a step", f'use one of {names} or "{END}"'
         if step.next is None and following in chosen:

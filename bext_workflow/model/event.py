@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from bext_workflow.model.json import EMPTY, Document, Json, dumps
-from bext_workflow.model.status import Action, Call, IncidentKind
+from bext_workflow.model.status import Action, Call, IncidentKind, StopKind, WaitEnd
+from bext_workflow.model.wait import WaitFor
 
 
 class _Event(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -88,7 +89,7 @@ class AttemptCleared(_Event, frozen=True, kw_only=True):
 
 
 class StepCompleted(_Event, frozen=True, kw_only=True):
-    """The checkpoint: the visit is done, its updates are in the context, the branch stands at `next`."""
+    """The checkpoint: the visit is done, its updates are in the context; the branch goes on at `next`, or `wait`s."""
 
     branch: int = 0
     step: str
@@ -97,6 +98,7 @@ class StepCompleted(_Event, frozen=True, kw_only=True):
     updates: Document = EMPTY
     next: str
     undo_data: Json = None
+    wait: WaitFor | None = None
 
 
 class StepFailed(_Event, frozen=True, kw_only=True):
@@ -113,13 +115,34 @@ class StepFailed(_Event, frozen=True, kw_only=True):
 
 
 class StopRequested(_Event, frozen=True, kw_only=True):
-    """The run shall end early. `act` is the inbox number of the request."""
+    """The run shall end early. `act` is the inbox number of a person's request, 0 when the run's own time is over."""
 
-    act: int
+    act: int = 0
+    kind: StopKind = StopKind.CANCEL
     by: str
     reason: str
     compensate: bool = True
     now: bool = False
+
+
+class RunTimedOut(_Event, frozen=True, kw_only=True):
+    """The run's own `timeout_ms` has passed."""
+
+
+class RunPaused(_Event, frozen=True, kw_only=True):
+    """A person holds the run: nothing new starts."""
+
+    act: int
+    by: str
+    reason: str
+
+
+class RunResumed(_Event, frozen=True, kw_only=True):
+    """A person lets the run go on."""
+
+    act: int
+    by: str
+    reason: str
 
 
 class BranchSettled(_Event, frozen=True, kw_only=True):
@@ -137,6 +160,42 @@ class CompensationStarted(_Event, frozen=True, kw_only=True):
     """The walk back begins; durable before the first undo."""
 
     reason: str
+
+
+class WaitOpened(_Event, frozen=True, kw_only=True):
+    """A step of the host's own begins to wait; the branch is parked."""
+
+    branch: int = 0
+    step: str
+    visit: int
+    wait: WaitFor
+
+
+class WaitEnded(_Event, frozen=True, kw_only=True):
+    """The branch waits no longer: by the signal that was act `signal`, or, without one, by its timer, or by a stop.
+
+    `completes`: the waiting was the step's own work, which is done with this.
+    """
+
+    branch: int = 0
+    step: str
+    visit: int
+    how: WaitEnd
+    signal: int | None = None
+    updates: Document = EMPTY
+    next: str
+    completes: bool = False
+
+
+class SignalReceived(_Event, frozen=True, kw_only=True):
+    """A signal was taken from the inbox. `late`: it lost to the timer of the wait that wanted it (semantics §9)."""
+
+    act: int
+    name: str
+    by: str
+    payload: Json = None
+    id: str | None = None
+    late: bool = False
 
 
 class StepCompensated(_Event, frozen=True, kw_only=True):
@@ -270,8 +329,14 @@ Event: TypeAlias = (
     | StepCompleted
     | StepFailed
     | StopRequested
+    | RunTimedOut
+    | RunPaused
+    | RunResumed
     | BranchSettled
     | CompensationStarted
+    | WaitOpened
+    | WaitEnded
+    | SignalReceived
     | StepCompensated
     | UndoSkipped
     | IncidentOpened

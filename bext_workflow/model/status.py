@@ -54,6 +54,21 @@ class Action(StrEnum):
     CLOSE = "close"
 
 
+class WaitEnd(StrEnum):
+    """What ended a wait."""
+
+    SIGNAL = "signal"
+    TIMER = "timer"
+    STOP = "stop"
+
+
+class StopKind(StrEnum):
+    """Why a run shall end early."""
+
+    CANCEL = "cancel"
+    TIMEOUT = "timeout"
+
+
 class Call(StrEnum):
     """The three kinds of call that the host makes for a run."""
 

@@ -1,0 +1,370 @@
+"""What each event changes in the state: the fields that get new values. It judges nothing."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from bext_workflow.core.state import Branch, Ending, Incident, OwnVisit, Phase, Signal, State, Stop, Undo
+from bext_workflow.model.event import (
+    ActIgnored,
+    AttemptCleared,
+    AttemptFailed,
+    AttemptLost,
+    AttemptRenewed,
+    AttemptStarted,
+    BranchSettled,
+    CompensationStarted,
+    CompletionSettled,
+    EvidenceAttached,
+    IncidentOpened,
+    IncidentResolved,
+    Recovered,
+    RunCancelled,
+    RunCompensated,
+    RunCompleted,
+    RunFailed,
+    RunReopened,
+    RunStarted,
+    SignalReceived,
+    StepCompensated,
+    StepCompleted,
+    StepFailed,
+    StopRequested,
+    UndoSkipped,
+    WaitEnded,
+    WaitOpened,
+)
+from bext_workflow.model.names import END
+from bext_workflow.model.run import Completed
+from bext_workflow.model.status import Call, IncidentKind, WaitEnd, WorkflowStatus
+from bext_workflow.model.wait import WaitFor
+
+Changes: TypeAlias = dict[str, object]
+"""New values of fields of `State`."""
+
+
+def run_started(state: State, event: RunStarted, at: int) -> Changes:
+    return {"status": WorkflowStatus.RUNNING, "started_at": at}
+
+
+def attempt_started(state: State, event: AttemptStarted, at: int) -> Changes:
+    match event.call:
+        case Call.STEP:
+            return _branch(state, event.branch, phase=Phase.STARTED, recorded=True)
+        case Call.UNDO:
+            return _undo(state, phase=Phase.STARTED, recorded=True)
+        case Call.COMPLETE:
+            return _notice(state, phase=Phase.STARTED)
+
+
+def attempt_failed(state: State, event: AttemptFailed, at: int) -> Changes:
+    again: Changes = {"phase": Phase.READY, "attempt": event.attempt + 1, "ready_at": event.retry_at}
+    match event.call:
+        case Call.STEP:
+            branch = state.branch(event.branch)
+            again |= {"acted": branch.acted or event.unknown, "recorded": True, "lost": None}
+            return _branch(state, event.branch, spent=branch.spent + 1, **again)
+        case Call.UNDO:
+            return _undo(state, spent=_current_undo(state).spent + 1, recorded=True, lost=None, **again)
+        case Call.COMPLETE:
+            return _notice(state, spent=state.notices[0].spent + 1, **again)
+
+
+def attempt_lost(state: State, event: AttemptLost, at: int) -> Changes:
+    if event.call is Call.UNDO:
+        return _undo(state, phase=Phase.IN_DOUBT, lost=event)
+    return _branch(state, event.branch, phase=Phase.IN_DOUBT, lost=event)
+
+
+def attempt_cleared(state: State, event: AttemptCleared, at: int) -> Changes:
+    again: Changes = {"phase": Phase.READY, "ready_at": at, "lost": None}
+    if event.call is Call.UNDO:
+        return _undo(state, **again)
+    return _branch(state, event.branch, **again)
+
+
+def attempt_renewed(state: State, event: AttemptRenewed, at: int) -> Changes:
+    if event.call is Call.COMPLETE:
+        notice = state.notices[0]
+        return _notice(state, phase=Phase.READY, spent=0, ready_at=at, attempt=notice.attempt + 1)
+    return _renewed(state, event.branch, at)
+
+
+def _renewed(state: State, id_: int, at: int) -> Changes:
+    """Another attempt of the visit with a new budget; of a wait, its whole time again."""
+    branch = state.branch(id_)
+    wait = branch.wait
+    if wait is None:
+        return _branch(
+            state, id_, phase=Phase.READY, spent=0, ready_at=at, attempt=branch.attempt + 1, lost=None, entered_at=at
+        )
+    due_at = wait.due_at if wait.for_ms is None else at + wait.for_ms
+    return _branch(state, id_, phase=Phase.WAITING, wait=replace(wait, due_at=due_at))
+
+
+def step_completed(state: State, event: StepCompleted, at: int) -> Changes:
+    done = Completed(
+        step=event.step,
+        visit=event.visit,
+        branch=event.branch,
+        updates=event.updates.value,
+        undo_data=event.undo_data,
+        before=state.pending,
+    )
+    pivoted = state.pivoted or state.plan.step(event.step).pivot
+    changes: Changes = {
+        "pending": done,
+        "context": state.context.merged(event.updates.value),
+        "pivoted": pivoted,
+    }
+    # A stop lets nothing new begin. Past a pivot there is no way back: the branch then stands where it would go on,
+    # for a person to see, unless what was done was to be left in place anyway.
+    stop = state.stop
+    past_return = pivoted and stop is not None and stop.compensate
+    if stop is not None and not past_return:
+        return changes | {"branches": _without(state, event.branch)}
+    if event.wait is not None:
+        return changes | _parked(state, event.branch, event.wait)
+    return changes | _moved_on(state, event.branch, event.next, at)
+
+
+def _moved_on(state: State, branch: int, next_: str, at: int) -> Changes:
+    if next_ == END:
+        return {"branches": _without(state, branch)}
+    return _entered(state, branch, next_, at)
+
+
+def _parked(state: State, branch: int, wait: WaitFor) -> Changes:
+    return _branch(state, branch, phase=Phase.WAITING, wait=wait, wait_opened=state.seq + 1)
+
+
+def wait_opened(state: State, event: WaitOpened, at: int) -> Changes:
+    return _parked(state, event.branch, event.wait)
+
+
+def wait_ended(state: State, event: WaitEnded, at: int) -> Changes:
+    changes: Changes = {
+        "context": state.context.merged(event.updates.value),
+        "signals": tuple(signal for signal in state.signals if signal.act != event.signal),
+    }
+    if event.completes:
+        done = Completed(step=event.step, visit=event.visit, branch=event.branch, before=state.pending)
+        changes["pending"] = done
+    if event.how is WaitEnd.STOP:
+        return changes | {"branches": _without(state, event.branch)}
+    return changes | _moved_on(state, event.branch, event.next, at)
+
+
+def signal_received(state: State, event: SignalReceived, at: int) -> Changes:
+    changes: Changes = {"inbox": event.act}
+    if event.id is not None:
+        changes["signal_ids"] = state.signal_ids.merged({event.id: event.act})
+    if not event.late:
+        signal = Signal(act=event.act, name=event.name, payload=event.payload, at=at)
+        changes["signals"] = (*state.signals, signal)
+    return changes
+
+
+def step_failed(state: State, event: StepFailed, at: int) -> Changes:
+    acted = state.branch(event.branch).acted or event.own
+    changes = _branch(state, event.branch, phase=Phase.FAILED, attempt=event.attempt, acted=acted)
+    return changes | _own(state, event) | {"failure": state.failure or event.reason}
+
+
+def _own(state: State, event: StepFailed | BranchSettled) -> Changes:
+    if not event.own:
+        return {}
+    return {"own": (*state.own, OwnVisit(event.branch, event.step, event.visit))}
+
+
+def stop_requested(state: State, event: StopRequested, at: int) -> Changes:
+    stop = Stop(kind=event.kind, by=event.by, reason=event.reason, compensate=event.compensate, now=event.now)
+    return {"stop": stop, "inbox": event.act or state.inbox, "paused": False}
+
+
+def branch_settled(state: State, event: BranchSettled, at: int) -> Changes:
+    return {"branches": _without(state, event.branch)} | _own(state, event)
+
+
+def compensation_started(state: State, event: CompensationStarted, at: int) -> Changes:
+    return _own_listed(state) | {
+        "status": WorkflowStatus.COMPENSATING,
+        "failure": state.failure or event.reason,
+        "branches": (),
+        "undo": Undo(ready_at=at),
+        "ended_at": None,
+    }
+
+
+def _own_listed(state: State) -> Changes:
+    """The failed visits that may have acted go on top of the list: they are undone first."""
+    pending = state.pending
+    for own in state.own:
+        pending = Completed(step=own.step, visit=own.visit, branch=own.branch, own=True, before=pending)
+    return {"pending": pending, "own": ()}
+
+
+def step_compensated(state: State, event: StepCompensated, at: int) -> Changes:
+    return _taken_off(state, at) | {"undone": True}
+
+
+def undo_skipped(state: State, event: UndoSkipped, at: int) -> Changes:
+    return _taken_off(state, at) | {"skipped": (*state.skipped, event.step)}
+
+
+def _taken_off(state: State, at: int) -> Changes:
+    if state.pending is None:
+        raise ValueError("nothing is left to undo")
+    rest = state.pending.before
+    return {"pending": rest, "undo": Undo(ready_at=at)}
+
+
+def incident_opened(state: State, event: IncidentOpened, at: int) -> Changes:
+    incident = Incident(
+        id=event.id,
+        kind=event.kind,
+        actions=event.actions,
+        call=event.call,
+        branch=event.branch,
+        step=event.step,
+        visit=event.visit,
+        attempt=event.attempt,
+        reason=event.reason,
+    )
+    changes: Changes = {"incidents": (*state.incidents, incident)}
+    match event.kind:
+        case IncidentKind.EXHAUSTED | IncidentKind.STUCK_AFTER_PIVOT:
+            acted = state.branch(event.branch).acted or event.unknown
+            changes |= _branch(state, event.branch, phase=Phase.HELD, attempt=event.attempt, acted=acted)
+        case IncidentKind.COMPENSATION_FAILED:
+            changes |= _undo(state, phase=Phase.HELD)
+        case IncidentKind.COMPLETION_FAILED:
+            changes |= _notice(state, phase=Phase.HELD)
+        case IncidentKind.IN_DOUBT | IncidentKind.POISON:
+            pass
+    return changes
+
+
+def incident_resolved(state: State, event: IncidentResolved, at: int) -> Changes:
+    changes: Changes = {"incidents": tuple(i for i in state.incidents if i.id != event.id)}
+    incident = state.incident(event.id)
+    if incident is not None and incident.kind is IncidentKind.STUCK_AFTER_PIVOT:
+        changes["stop"] = None  # a person has decided where the run goes: the stop that led here is answered
+    if event.act:
+        changes["inbox"] = event.act
+    return changes
+
+
+def evidence_attached(state: State, event: EvidenceAttached, at: int) -> Changes:
+    return {"inbox": event.act}
+
+
+def run_reopened(state: State, event: RunReopened, at: int) -> Changes:
+    changes: Changes = {"ended_at": None, "inbox": event.act or state.inbox}
+    renewed: Changes = {"phase": Phase.READY, "spent": 0, "ready_at": at, "lost": None}
+    if event.undo:
+        undo = _undo(state, attempt=_current_undo(state).attempt + 1, **renewed)
+        return changes | undo | {"status": WorkflowStatus.COMPENSATING}
+    failed = state.branches[0]
+    changes |= {"status": WorkflowStatus.RUNNING, "failure": None, "stop": None}
+    if event.step is not None or event.new_visit:
+        return changes | _own_listed(state) | _entered(state, failed.id, event.step or failed.step, at)
+    return changes | _renewed(state, failed.id, at) | {"own": ()}
+
+
+def run_completed(state: State, event: RunCompleted, at: int) -> Changes:
+    return _ended(state, WorkflowStatus.COMPLETED, event.notify, at)
+
+
+def run_compensated(state: State, event: RunCompensated, at: int) -> Changes:
+    return _ended(state, WorkflowStatus.COMPENSATED, event.notify, at) | {"undo": None}
+
+
+def run_cancelled(state: State, event: RunCancelled, at: int) -> Changes:
+    return _ended(state, WorkflowStatus.CANCELLED, event.notify, at)
+
+
+def run_failed(state: State, event: RunFailed, at: int) -> Changes:
+    return _ended(state, WorkflowStatus.FAILED, event.notify, at) | {"failure": state.failure or event.reason}
+
+
+def _ended(state: State, status: WorkflowStatus, notify: bool, at: int) -> Changes:
+    changes: Changes = {"status": status, "ended_at": at, "endings": state.endings + 1}
+    if notify:
+        changes["notices"] = (*state.notices, Ending(n=state.endings + 1, status=status, ready_at=at))
+    return changes
+
+
+def completion_settled(state: State, event: CompletionSettled, at: int) -> Changes:
+    return {"notices": tuple(notice for notice in state.notices if notice.n != event.ending)}
+
+
+def recovered(state: State, event: Recovered, at: int) -> Changes:
+    """A repeatable call that was cut off is simply due again; what is in doubt gets an event of its own."""
+    phases = [branch.phase for branch in state.branches] + [notice.phase for notice in state.notices]
+    changes: Changes = {
+        "branches": tuple(_cut_off(state, branch) for branch in state.branches),
+        "notices": tuple(_notice_cut_off(notice) for notice in state.notices),
+    }
+    if state.undo is not None and state.pending is not None:
+        phases.append(state.undo.phase)
+        if state.undo.phase is Phase.STARTED and state.plan.step(state.pending.step).undo_idempotent:
+            changes["undo"] = replace(state.undo, phase=Phase.READY)
+    if not state.suspect or Phase.STARTED in phases:
+        changes["recoveries"] = state.recoveries + 1
+    return changes
+
+
+def _cut_off(state: State, branch: Branch) -> Branch:
+    repeatable = state.plan.step(branch.step).idempotent
+    begun = state.status is not WorkflowStatus.PENDING and not state.status.terminal
+    match branch.phase:
+        case Phase.READY if repeatable and begun and not branch.recorded:
+            return replace(branch, acted=True)  # it may have been running: such attempts leave no record
+        case Phase.STARTED if repeatable:
+            return replace(branch, phase=Phase.READY, acted=True)
+        case _:
+            return branch
+
+
+def _notice_cut_off(notice: Ending) -> Ending:
+    return replace(notice, phase=Phase.READY) if notice.phase is Phase.STARTED else notice
+
+
+def act_ignored(state: State, event: ActIgnored, at: int) -> Changes:
+    return {"inbox": event.act}
+
+
+def _entered(state: State, branch: int, step: str, at: int) -> Changes:
+    """The branch stands at a new visit of `step`."""
+    visit = state.visits.get(step, 0) + 1
+    fresh = Branch(id=branch, step=step, visit=visit, ready_at=at, entered_at=at)
+    return {
+        "branches": tuple(fresh if old.id == branch else old for old in state.branches),
+        "visits": state.visits.merged({step: visit}),
+    }
+
+
+def _branch(state: State, id_: int, **changes: object) -> Changes:
+    return {"branches": tuple(replace(b, **changes) if b.id == id_ else b for b in state.branches)}
+
+
+def _without(state: State, id_: int) -> tuple[Branch, ...]:
+    return tuple(branch for branch in state.branches if branch.id != id_)
+
+
+def _current_undo(state: State) -> Undo:
+    if state.undo is None:
+        raise ValueError("the run does not compensate")
+    return state.undo
+
+
+def _undo(state: State, **changes: object) -> Changes:
+    return {"undo": replace(_current_undo(state), **changes)}
+
+
+def _notice(state: State, **changes: object) -> Changes:
+    """Endings are told of in order: the first one is the one that is being called."""
+    return {"notices": (replace(state.notices[0], **changes), *state.notices[1:])}
