@@ -85,7 +85,7 @@ def reopen(draft: Draft, given: Reopen) -> None:
             _resolved(draft, incident, Action.RETRY, note=given.reason, by=given.by, act=given.act)
             draft.add(RunReopened(act=given.act, by=given.by, reason=given.reason, undo=True))
             return
-    if state.undone or state.undo is not None or not state.branches:
+    if state.undo is not None:
         raise Conflict(
             f"the run is {state.status} and has been undone, in part or whole", mend="start a new run instead"
         )

@@ -207,7 +207,7 @@ def _own_listed(state: State) -> Changes:
 
 
 def step_compensated(state: State, event: StepCompensated, at: int) -> Changes:
-    return _taken_off(state, at) | {"undone": True}
+    return _taken_off(state, at)
 
 
 def undo_skipped(state: State, event: UndoSkipped, at: int) -> Changes:

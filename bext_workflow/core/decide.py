@@ -74,7 +74,8 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
 def decide(state: State, given: Input, *, now: int, jitter: float = 0.0) -> Decision:
     """What follows `given` at `now` (ms), with `jitter` drawn from [0, 1). Raises `Conflict` for what cannot be."""
     if state.status not in LEGAL[type(given)]:
-        raise Conflict(f"{_words(given)} is not possible while the run is {state.status}")
+        mend = "start a new run instead" if isinstance(given, Reopen) and state.status.terminal else ""
+        raise Conflict(f"{_words(given)} is not possible while the run is {state.status}", mend=mend)
     draft = Draft(state, now, jitter)
     _apply(draft, given)
     return Decision(draft.events, draft.state)

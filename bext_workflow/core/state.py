@@ -132,9 +132,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A run, as of event `seq`. `inbox` acts from outside are behind it.
 
     `pending` are the visits that have not been undone, newest first; `own` are failed visits whose own undo comes
-    before those. `visits` counts entries by step. `undone`: the
-    walk back has taken a step. `recoveries`: how often in a row a host died over this run. `endings`: how often it has
-    ended; `notices`: the endings that the plugin has not been told of yet.
+    before those. `visits` counts entries by step. `undo` stays when an undo has failed: the way forward is closed from
+    the first one on. `recoveries`: how often in a row a host died over this run. `endings`: how often it has ended;
+    `notices`: the endings that the plugin has not been told of yet.
     """
 
     plan: Plan
@@ -161,7 +161,6 @@ class State(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     pivoted: bool = False
     timed_out: bool = False
     paused: bool = False
-    undone: bool = False
     recoveries: int = 0
     endings: int = 0
     notices: tuple[Ending, ...] = ()

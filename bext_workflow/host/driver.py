@@ -19,19 +19,23 @@ from bext_workflow.core.input import (
     Cancel,
     Continued,
     End,
+    Expired,
     Finished,
     Input,
     Intended,
     Late,
     Lost,
     Notified,
+    Opened,
+    Parked,
     Recovered,
     Settled,
+    TimerDue,
     Undone,
     Verified,
 )
 from bext_workflow.core.state import Phase, State
-from bext_workflow.core.work import Action, Begin, Compensate, Execute, Notify, Settle, Verify, wake_at, work
+from bext_workflow.core.work import Action, Begin, Compensate, Execute, Expire, Fire, Notify, Open, Settle, Verify, wake_at, work
 from bext_workflow.errors import StoreUnavailable
 from bext_workflow.host import invoke, snapshot
 from bext_workflow.host.appending import append_of, index_of
@@ -167,6 +171,12 @@ class Driver:
                 await self._conclude(Settled(branch=action.branch))
             case Begin():
                 await self._conclude(Begun())
+            case Open():
+                await self._conclude(Opened(branch=action.branch))
+            case Fire():
+                await self._conclude(TimerDue(branch=action.branch))
+            case Expire():
+                await self._conclude(Expired())
             case _:
                 assert_never(action)
 
@@ -263,7 +273,7 @@ class Driver:
 
     def _within_limit(self, end: End) -> End:
         """Refuses updates that would make the context too large. The running sum only ever overstates the size."""
-        if not isinstance(end, Continued):
+        if not isinstance(end, Continued | Parked):
             return end
         self._context_bytes += len(end.updates.text)
         if self._context_bytes <= self._shop.context_bytes:

@@ -21,6 +21,8 @@ def read_outcome(result: object, *, max_bytes: int) -> End:
     match result:
         case StepOutcome.Continue():
             return _read_continue(result, max_bytes)
+        case StepOutcome.Wait():
+            return _read_wait(result, max_bytes)
         case StepOutcome.Retry(after_ms=after_ms, reason=reason):
             return Retried(reason=plain(reason or "the step asked for a retry"), after_ms=after_ms)
         case StepOutcome.Fail(reason=reason, compensate=compensate):
@@ -34,7 +36,7 @@ def read_verdict(result: object, *, max_bytes: int) -> Answer:
     match result:
         case NotDone():
             return result
-        case StepOutcome.Continue() | StepOutcome.Retry() | StepOutcome.Fail():
+        case StepOutcome.Continue() | StepOutcome.Wait() | StepOutcome.Retry() | StepOutcome.Fail():
             end = read_outcome(result, max_bytes=max_bytes)
             return Unknown() if isinstance(end, Lost) else end
         case _:
@@ -70,8 +72,8 @@ def _fault(result: object) -> str | None:
             return f"Retry.after_ms is {describe(after_ms)}, not a number of ms from 0 to 24 hours"
         case StepOutcome.Fail(compensate=compensate):
             return None if _is(bool, compensate) else f"Fail.compensate is {describe(compensate)}, not a bool"
-        case StepOutcome.Wait():
-            return "Wait is not supported yet"
+        case StepOutcome.Wait(context_updates=updates):
+            return _wait_fault(result) if _is(dict, updates) else f"context_updates is {describe(updates)}, not a dict"
         case None:
             return "run_step returned None, not an outcome: return StepOutcome.Continue()"
         case _:

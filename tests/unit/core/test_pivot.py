@@ -35,6 +35,12 @@ def test_failure_and_exhaustion_open_an_incident(end: Retried | Lost) -> None:
     assert end.reason in saga.incident.reason
 
 
+def test_a_pivot_holds_for_all_that_comes_after_it() -> None:
+    """§5: not for the next step only."""
+    saga = Saga(plan(step("send", pivot=True), step("ship"), step("bill"))).run(done(), done(), NO)
+    assert saga.incident.kind is IncidentKind.STUCK_AFTER_PIVOT
+
+
 def test_exhaustion_is_stuck_whatever_on_exhausted_says() -> None:
     """§5: `fail` would leave the run half done, `incident` would offer a `fail`."""
     for choice in OnExhausted:

@@ -100,6 +100,19 @@ def test_once_its_undo_has_begun_a_failed_run_is_not_retried(ended: Callable[[],
         saga.reopen()
 
 
+@pytest.mark.parametrize("status", [WorkflowStatus.COMPENSATED, WorkflowStatus.CANCELLED])
+def test_what_was_undone_or_cancelled_is_not_retried(status: WorkflowStatus) -> None:
+    """§5: conflict, start a new run."""
+    saga = Saga(plan(step("a"), step("b"))).run(done())
+    if status is WorkflowStatus.COMPENSATED:
+        saga.run(NO).undo(None)
+    else:
+        saga.cancel(compensate=False)
+        saga.settle()
+    with pytest.raises(Conflict, match=f"{status}.*start a new run"):
+        saga.reopen()
+
+
 def test_a_run_may_fail_and_be_retried_many_times() -> None:
     """§5, P9, P17: each ending has its number."""
     saga = failed()

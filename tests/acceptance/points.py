@@ -1,0 +1,129 @@
+"""The points at which a host process may die, and the parts of a real host that pass them.
+
+A point has a name that says where it is, and a number: how often it has been passed in this process. So a run that goes
+through once without a kill tells every point at which it can be killed, and each can be found again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+from bext_workflow import StepOutcome, WorkflowRun, hookimpl
+from bext_workflow.ports.store import Claimed, HostRow, Judge, Member, Posted, Result
+from bext_workflow.stores.sqlite.store import SqliteStore
+from bext_workflow_pg.checkout import CheckoutPlugin
+
+CHARGE = "charge_card"
+
+
+class Points:
+    """Counts what is passed, and kills this process at the point `fatal`."""
+
+    def __init__(self, fatal: str | None) -> None:
+        self._fatal = fatal
+        self._times: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self.passed: list[str] = []
+
+    def passing(self, what: str) -> None:
+        with self._lock:  # hooks pass in threads of their own
+            self._times[what] += 1
+            point = f"{what} #{self._times[what]}"
+            self.passed.append(point)
+        if point == self._fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class WatchedStore(SqliteStore):
+    """The embedded store; its process may die just before and just after each of its commits."""
+
+    def __init__(self, path: Path, points: Points) -> None:
+        super().__init__(path)
+        self._points = points
+
+    async def write(self, batch: Sequence[Member]) -> Sequence[Result]:
+        kinds = ", ".join(kind for member in batch for kind, _ in member.events)
+        self._points.passing(f"before commit of {kinds or 'the index'}")
+        results = await super().write(batch)
+        self._points.passing(f"after commit of {kinds or 'the index'}")
+        return results
+
+    async def claim(
+        self, owner: str, served: Collection[tuple[str, int]], *, now: int, limit: int, only: str | None = None
+    ) -> Sequence[Claimed]:
+        self._points.passing("before claim")
+        claimed = await super().claim(owner, served, now=now, limit=limit, only=only)
+        self._points.passing("after claim")
+        return claimed
+
+    async def post(self, run_id: str, judge: Judge, *, at: int) -> Posted:
+        self._points.passing("before post")
+        posted = await super().post(run_id, judge, at=at)
+        self._points.passing("after post")
+        return posted
+
+    async def join(self, host: HostRow) -> None:
+        self._points.passing("before join")
+        await super().join(host)
+        self._points.passing("after join")
+
+    async def leave(self, host_id: str) -> None:
+        self._points.passing("before leave")
+        await super().leave(host_id)
+        self._points.passing("after leave")
+
+    async def save_definition(self, workflow: str, version: int, digest: str, body: bytes) -> None:
+        self._points.passing("before definition")
+        await super().save_definition(workflow, version, digest, body)
+        self._points.passing("after definition")
+
+
+class WatchedCheckout(CheckoutPlugin):
+    """The checkout saga over its ledger. Every call is noted in `calls` before it acts.
+
+    Its process may die before the effect of each call and between the effect and the return. `charged` is called in
+    the charge's thread once the card is charged; what it returns, or raises, is what the host gets.
+    """
+
+    def __init__(self, points: Points, calls: Path, life: int, charged: Callable[[StepOutcome], StepOutcome]) -> None:
+        super().__init__()
+        self._points = points
+        self._calls = calls
+        self._life = life
+        self._charged = charged
+
+    @hookimpl
+    def run_step(self, run: WorkflowRun, step_name: str) -> StepOutcome:
+        self.note(run, step_name)
+        outcome = super().run_step(run, step_name)
+        self._points.passing(f"after effect of {step_name}")
+        return self._charged(outcome) if step_name == CHARGE else outcome
+
+    @hookimpl
+    def compensate_step(self, run: WorkflowRun, step_name: str) -> None:
+        self.note(run, f"undo of {step_name}")
+        super().compensate_step(run, step_name)
+        self._points.passing(f"after effect of undo of {step_name}")
+
+    def note(self, run: WorkflowRun, what: str) -> None:
+        """Writes the call down: a killed process loses nothing that it has written."""
+        key = run.idempotency_key.removeprefix(run.run_id)
+        line = json.dumps({"life": self._life, "key": key, "attempt": run.attempt, "status": run.status})
+        with self._calls.open("a", encoding="utf-8") as calls:
+            calls.write(f"{line}\n")
+        self._points.passing(f"before effect of {what}")
+
+
+class WatchedToTheEnd(WatchedCheckout):
+    """The same, with a hook for the end of a run."""
+
+    @hookimpl
+    def on_workflow_complete(self, run: WorkflowRun) -> None:
+        self.note(run, "completion hook")
+        self._points.passing("after effect of completion hook")
