@@ -44,13 +44,17 @@ class App:
 
 async def _live_findings(parts: Parts) -> list[Finding]:
     """What the live runs say about what would be served. A store that is not there yet has none."""
-    if parts.config.store.startswith("sqlite:") and not Path(parts.config.store.removeprefix("sqlite:")).exists():
+    if not _exists(parts.config.store):
         return []
     await parts.store.open(migrate=False)
     try:
         return await _compare(parts)
     finally:
         await parts.store.close()
+
+
+def _exists(store: str) -> bool:
+    return not store.startswith("sqlite:") or Path(store.removeprefix("sqlite:")).exists()
 
 
 async def _compare(parts: Parts) -> list[Finding]:

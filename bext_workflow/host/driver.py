@@ -35,7 +35,20 @@ from bext_workflow.core.input import (
     Verified,
 )
 from bext_workflow.core.state import Phase, State
-from bext_workflow.core.work import Action, Begin, Compensate, Execute, Expire, Fire, Notify, Open, Settle, Verify, wake_at, work
+from bext_workflow.core.work import (
+    Action,
+    Begin,
+    Compensate,
+    Execute,
+    Expire,
+    Fire,
+    Notify,
+    Open,
+    Settle,
+    Verify,
+    wake_at,
+    work,
+)
 from bext_workflow.errors import StoreUnavailable
 from bext_workflow.host import invoke, snapshot
 from bext_workflow.host.appending import append_of, index_of
@@ -292,6 +305,8 @@ class Driver:
         while True:
             now = self._shop.clock.now()
             decision = decide(self._state, given, now=now, jitter=self._shop.chance.jitter())
+            if not decision.events:
+                return  # an act that came first has made it void: a signal, while the timer was due
             match await self._commit(decision, now):
                 case Committed():
                     return

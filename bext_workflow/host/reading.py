@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from bext_workflow.core.input import Answer, Continued, End, Failed, Lost, Retried
+from bext_workflow.core.input import Answer, Continued, End, Failed, Lost, Parked, Retried
 from bext_workflow.errors import InvalidJson
+from bext_workflow.host.reading_wait import until_ms, wait_fault
 from bext_workflow.host.text import describe, plain
 from bext_workflow.model.json import EMPTY, Document, Json, JsonObject, detach
 from bext_workflow.model.names import END
@@ -53,6 +54,24 @@ def _read_continue(result: StepOutcome.Continue, max_bytes: int) -> End:
     return Continued(updates=updates if updates.value else EMPTY, next=chosen, undo_data=undo_data)
 
 
+def _read_wait(result: StepOutcome.Wait, max_bytes: int) -> End:
+    try:
+        updates = detach(result.context_updates, max_bytes=max_bytes, what="context_updates")
+        undo_data = _detach_any(result.undo_data)
+    except InvalidJson as error:
+        return Lost(reason=f"refused: {error}", evidence={"returned": describe(result)})
+    return Parked(
+        updates=updates if updates.value else EMPTY,
+        signal=result.signal,
+        until=until_ms(result),
+        for_ms=result.for_ms,
+        into=result.into,
+        next=result.next if isinstance(result.next, str) else None,
+        on_timeout=result.on_timeout,
+        undo_data=undo_data,
+    )
+
+
 def _detach_any(value: Json) -> Json:
     if value is None:
         return None
@@ -73,7 +92,8 @@ def _fault(result: object) -> str | None:
         case StepOutcome.Fail(compensate=compensate):
             return None if _is(bool, compensate) else f"Fail.compensate is {describe(compensate)}, not a bool"
         case StepOutcome.Wait(context_updates=updates):
-            return _wait_fault(result) if _is(dict, updates) else f"context_updates is {describe(updates)}, not a dict"
+            fault = None if _is(dict, updates) else f"context_updates is {describe(updates)}, not a dict"
+            return fault or wait_fault(result) or _next_fault(result.next)
         case None:
             return "run_step returned None, not an outcome: return StepOutcome.Continue()"
         case _:

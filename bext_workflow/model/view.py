@@ -21,6 +21,14 @@ def instant(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def parse_instant(text: str) -> int:
+    """Ms since the epoch of an RFC 3339 instant. Raises `ValueError` for another text, and for one without a zone."""
+    parsed = datetime.fromisoformat(text)
+    if parsed.tzinfo is None:
+        raise ValueError(f"{text!r} has no time zone")
+    return round(parsed.timestamp() * 1000)
+
+
 def instant_or_none(at_ms: int | None) -> str | None:
     return None if at_ms is None else instant(at_ms)
 

@@ -204,8 +204,11 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-Judge: TypeAlias = Callable[[Loaded], Act]
-"""Pure and quick: looks at the run as it is in the transaction and returns the act, or raises `Conflict`."""
+Judge: TypeAlias = Callable[[Loaded], Act | None]
+"""Pure and quick: looks at the run as it is in the transaction and returns the act, or raises `Conflict`.
+
+None: what is asked has been done already, and nothing is written.
+"""
 
 
 class Posted(msgspec.Struct, frozen=True):

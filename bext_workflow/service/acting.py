@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 from bext_workflow.core.decide import Decision, decide
 from bext_workflow.core.evolve import fold
@@ -12,7 +13,18 @@ from bext_workflow.core.state import Plan, State
 from bext_workflow.model.event import decode
 from bext_workflow.ports.store import Act, Judge, Loaded
 
-_NAMES = {"cancel": "run.cancel", "retry": "run.retry", "resolve": "incident.resolve"}
+Build: TypeAlias = Callable[[State, int], ActInput | None]
+"""Makes an act from the run's state and the act's inbox number; None: it has been done already. May raise."""
+
+_NAMES = {
+    "cancel": "run.cancel",
+    "retry": "run.retry",
+    "resolve": "incident.resolve",
+    "signal": "run.signal",
+    "pause": "run.pause",
+    "resume": "run.resume",
+}
+"""The audit's verb of each kind of act."""
 
 
 def folded(plan: Plan, loaded: Loaded) -> State:
@@ -20,15 +32,17 @@ def folded(plan: Plan, loaded: Loaded) -> State:
     return fold(plan, ((decode(row.kind, row.data), row.at) for row in loaded.events))
 
 
-def judge_of(plan: Plan, build: Callable[[State, int], ActInput], *, by: str, reason: str, now: int) -> Judge:
+def judge_of(plan: Plan, build: Build, *, by: str, reason: str, now: int) -> Judge:
     """Judges an act against the run, with what is in its inbox already carried out.
 
-    `build` makes the act from that state and its inbox number; it may raise, as the rules of the core may.
+    Raises what `build` and the rules of the core raise.
     """
 
-    def judge(loaded: Loaded) -> Act:
+    def judge(loaded: Loaded) -> Act | None:
         state = take(folded(plan, loaded), loaded.inbox, now=now).state
         given = build(state, loaded.run.inbox + 1)
+        if given is None:
+            return None
         decide(state, given, now=now)
         kind, data = write_act(given)
         return Act(kind=kind, name=_NAMES[kind], by=by, data=data, reason=reason)

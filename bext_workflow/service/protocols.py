@@ -66,6 +66,14 @@ class RetryRequest(msgspec.Struct, frozen=True, kw_only=True):
     new_visit: bool = False
 
 
+class SignalRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A named message; `payload` is at most 64 KiB of JSON. Of two with the same `id` the second is ignored."""
+
+    name: str
+    payload: Json = None
+    id: str | None = None
+
+
 class ResolveRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A person's answer to an incident; `note` is required. The last three belong to `done`."""
 
@@ -124,6 +132,15 @@ class Operations(Protocol):
 
     async def retry(self, run_id: str, request: RetryRequest) -> Acknowledged:
         """Raises `Conflict` where semantics §5 refuses."""
+
+    async def signal(self, run_id: str, request: SignalRequest) -> Acknowledged:
+        """Durable when acknowledged, in order per name (semantics §9). Raises `Conflict` for a run that takes none."""
+
+    async def pause(self, run_id: str, reason: str) -> Acknowledged:
+        """Nothing new starts; a running attempt goes on to its end."""
+
+    async def resume(self, run_id: str, reason: str) -> Acknowledged:
+        """Lets a paused run go on."""
 
     async def incidents(
         self,

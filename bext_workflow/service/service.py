@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import TypeVar
 
-from bext_workflow.core.input import ActInput, Cancel, Reopen, Resolve
+from bext_workflow.core.input import ActInput, Cancel, Pause, Reopen, Resolve, Resume, Signalled
 from bext_workflow.core.state import Plan, State
+from bext_workflow.core.waiting import refuse_signal
 from bext_workflow.errors import Conflict, Gone, InvalidJson, NotFound, StartKeyReused, Unavailable, UsageError
 from bext_workflow.model.definition import WorkflowDefinition, read_definition, write_definition
 from bext_workflow.model.event import RunCreated, decode
 from bext_workflow.model.json import EMPTY, Document, Json, detach
+from bext_workflow.model.names import NAME_RULE, is_name
 from bext_workflow.model.run import newest_first
 from bext_workflow.model.status import IncidentKind
-from bext_workflow.model.view import EventView, IncidentView, Page, RunView
+from bext_workflow.model.view import EventView, IncidentView, Page, RunView, parse_instant
+from bext_workflow.model.wait import MAX_SIGNAL_BYTES
 from bext_workflow.ports.clock import Chance, Clock
 from bext_workflow.ports.store import (
     Committed,
@@ -28,7 +30,7 @@ from bext_workflow.ports.store import (
     Store,
 )
 from bext_workflow.service import views
-from bext_workflow.service.acting import folded, foreseen, judge_of
+from bext_workflow.service.acting import Build, folded, foreseen, judge_of
 from bext_workflow.service.catalog import Catalog
 from bext_workflow.service.engine import Engine, stands_still
 from bext_workflow.service.protocols import (
@@ -40,6 +42,7 @@ from bext_workflow.service.protocols import (
     ResolveRequest,
     RetryRequest,
     RunQuery,
+    SignalRequest,
     Started,
     StartRequest,
 )
@@ -143,7 +146,8 @@ class Service:
         plan, loaded = await self._load(row)
         build = self._cancel(request)
         after = foreseen(plan, loaded, build, now=self._clock.now()).state
-        done = [entry.step for entry in newest_first(after.pending)]
+        steps = plan.definition.by_name
+        done = [entry.step for entry in newest_first(after.pending) if not steps[entry.step].hosted]
         return CancelPlan(
             run_id=row.run_id,
             status=loaded.run.status,
@@ -161,6 +165,31 @@ class Service:
             return Reopen(act=act, by=self._by, reason=request.reason, step=request.step, new_visit=request.new_visit)
 
         return await self._act(row, build, reason=request.reason, act="retry")
+
+    async def signal(self, run_id: str, request: SignalRequest) -> Acknowledged:
+        row = await self._find(run_id)
+        _check_signal(request)
+
+        def build(state: State, act: int) -> ActInput | None:
+            if request.id is not None and request.id in state.signal_ids:
+                return None
+            refuse_signal(state)
+            at = self._clock.now()
+            return Signalled(act=act, by=self._by, at=at, name=request.name, payload=request.payload, id=request.id)
+
+        return await self._act(row, build, reason="", act="signal")
+
+    async def pause(self, run_id: str, reason: str) -> Acknowledged:
+        row = await self._find(run_id)
+        return await self._act(
+            row, lambda _, act: Pause(act=act, by=self._by, reason=reason), reason=reason, act="pause"
+        )
+
+    async def resume(self, run_id: str, reason: str) -> Acknowledged:
+        row = await self._find(run_id)
+        return await self._act(
+            row, lambda _, act: Resume(act=act, by=self._by, reason=reason), reason=reason, act="resume"
+        )
 
     async def incidents(
         self,
@@ -227,9 +256,7 @@ class Service:
             case _:
                 raise Unavailable(f"the store answered a start with {type(result).__name__}")
 
-    async def _act(
-        self, row: RunRow, build: Callable[[State, int], ActInput], *, reason: str, act: str
-    ) -> Acknowledged:
+    async def _act(self, row: RunRow, build: Build, *, reason: str, act: str) -> Acknowledged:
         plan = Plan(definition=await self._definition_of(row))
         now = self._clock.now()
         judge = judge_of(plan, build, by=self._by, reason=reason, now=now)
@@ -312,6 +339,12 @@ def _check_labels(request: StartRequest) -> None:
     detach(labels, max_bytes=65_536, what="key and tags")
 
 
+def _check_signal(request: SignalRequest) -> None:
+    if not is_name(request.name):
+        raise UsageError(f"{request.name!r} cannot name a signal", mend=f"use {NAME_RULE}")
+    detach({"payload": request.payload, "id": request.id}, max_bytes=MAX_SIGNAL_BYTES, what="the payload")
+
+
 def _limit(limit: int) -> int:
     if not 1 <= limit <= MAX_LIMIT:
         raise UsageError(f"the limit is {limit}", mend=f"use 1 to {MAX_LIMIT}")
@@ -322,14 +355,10 @@ def _ms(instant: str | None, what: str) -> int | None:
     if instant is None:
         return None
     try:
-        parsed = datetime.fromisoformat(instant)
+        return parse_instant(instant)
     except ValueError:
-        raise UsageError(
-            f"{what} is {instant!r}", mend="use an RFC 3339 instant, such as 2026-11-30T12:00:00Z"
-        ) from None
-    if parsed.tzinfo is None:
-        raise UsageError(f"{what} is {instant!r}, without a time zone", mend="add Z for UTC")
-    return int(parsed.timestamp() * 1000)
+        mend = "use an RFC 3339 instant with its zone, such as 2026-11-30T12:00:00Z"
+        raise UsageError(f"{what} is {instant!r}", mend=mend) from None
 
 
 def _page(items: list[T], limit: int, cursor: Callable[[T], str]) -> Page[T]:

@@ -17,15 +17,17 @@ def post(connection: sqlite3.Connection, seat: Seat, run_id: str, judge: Judge, 
     with writing(connection):
         loaded = load_by_id(connection, run_id)
         run = loaded.run
+        owner = run.owner if run.owner is not None and run.owner == seat.holder() else None
         act = judge(loaded)
+        if act is None:
+            return Posted(run.inbox, owner)
         n = run.inbox + 1
         data = act.data.decode()
         connection.execute(_SQL["insert_act"], (run.rid, n, at, act.kind, act.by, data))
         if act.name:
             connection.execute(_SQL["insert_audit"], (at, act.by, act.name, run_id, act.reason, data))
         connection.execute(_SQL["count_act"], {"n": n, "at": at, "rid": run.rid})
-    alive = run.owner is not None and run.owner == seat.holder()
-    return Posted(n, run.owner if alive else None)
+    return Posted(n, owner)
 
 
 def save_definition(connection: sqlite3.Connection, workflow: str, version: int, digest: str, body: bytes) -> None:
