@@ -33,7 +33,7 @@ _VOID_UNDER_A_STOP = (IncidentKind.EXHAUSTED, IncidentKind.POISON)
 def cancel(draft: Draft, given: Cancel) -> None:
     """Stops the run. Raises `Conflict` while it compensates, past a pivot, or when it has ended for good."""
     state = draft.state
-    if state.undo is not None and not state.status.terminal:
+    if state.compensating and not state.status.terminal:
         raise Conflict(f"the run is {state.status} and is being undone", mend="an undo cannot be cancelled")
     if state.pivoted:
         raise Conflict(
@@ -85,7 +85,7 @@ def reopen(draft: Draft, given: Reopen) -> None:
             _resolved(draft, incident, Action.RETRY, note=given.reason, by=given.by, act=given.act)
             draft.add(RunReopened(act=given.act, by=given.by, reason=given.reason, undo=True))
             return
-    if state.undo is not None:
+    if state.compensating:
         raise Conflict(
             f"the run is {state.status} and has been undone, in part or whole", mend="start a new run instead"
         )
@@ -93,6 +93,7 @@ def reopen(draft: Draft, given: Reopen) -> None:
         names = ", ".join(state.plan.definition.by_name)
         raise Conflict(f"workflow {state.workflow!r} has no step {given.step!r}", mend=f"its steps: {names}")
     draft.add(RunReopened(act=given.act, by=given.by, reason=given.reason, step=given.step, new_visit=given.new_visit))
+    visits.opened_joins(draft)
 
 
 def resolve(draft: Draft, given: Resolve) -> None:
@@ -169,7 +170,7 @@ def _answer_step(draft: Draft, incident: Incident, given: Resolve) -> None:
     branch = draft.state.branch(incident.branch)
     match given.action:
         case Action.DONE:
-            fault = visits.next_fault(draft, branch, given.next)
+            fault = visits.next_fault(draft, branch, given.next, given.updates.value)
             if fault is not None:
                 raise Conflict(fault)
             _answered(draft, incident, given)
@@ -218,9 +219,14 @@ def _answer_undo_in_doubt(draft: Draft, incident: Incident, given: Resolve) -> N
 
 def _answer_compensation_failed(draft: Draft, incident: Incident, given: Resolve) -> None:
     _answered(draft, incident, given)
-    if given.action is Action.CLOSE:
-        return
-    draft.add(RunReopened(act=given.act, by=given.by, reason=given.note, undo=True))
+    if not draft.state.compensating:
+        _answer_loser(draft, incident, given)
+    elif given.action is not Action.CLOSE:
+        draft.add(RunReopened(act=given.act, by=given.by, reason=given.note, undo=True))
+        _answer_entry(draft, incident, given)
+
+
+def _answer_entry(draft: Draft, incident: Incident, given: Resolve) -> None:
     entry, _ = backward.current(draft)
     match given.action:
         case Action.RETRY:
@@ -229,9 +235,20 @@ def _answer_compensation_failed(draft: Draft, incident: Incident, given: Resolve
             backward.off_the_list(draft, entry, attempt=incident.attempt, by=given.by)
         case Action.SKIP:
             draft.add(UndoSkipped(branch=entry.branch, step=entry.step, visit=entry.visit, by=given.by))
-            ending.walk_on(draft)
+            backward.go_on(draft)
         case _:
             _impossible(given.action)
+
+
+def _answer_loser(draft: Draft, incident: Incident, given: Resolve) -> None:
+    """The undo of a branch that a join had no need of; the run itself goes forward."""
+    match given.action:
+        case Action.RETRY:
+            draft.add(AttemptRenewed(call=Call.UNDO))
+        case Action.CLOSE:
+            visits.stop_all(draft, incident.reason, compensate=False)
+        case _:
+            _answer_entry(draft, incident, given)
 
 
 def _answer_poison(draft: Draft, incident: Incident, given: Resolve) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from bext_workflow.core import ending
+from bext_workflow.core import ending, joins, visits
 from bext_workflow.core.draft import Draft
+from bext_workflow.core.forks import undo_target
 from bext_workflow.core.incidents import open_completion_failed, open_for_undo
 from bext_workflow.core.input import Answer, Continued, Failed, Lost, Parked, Retried
-from bext_workflow.core.state import Undo
+from bext_workflow.core.state import ROOT, Undo
 from bext_workflow.model.event import (
     AttemptCleared,
     AttemptFailed,
@@ -75,7 +76,7 @@ def notified(draft: Draft, n: int, error: str | None) -> None:
 
 def current(draft: Draft) -> tuple[Completed, Undo]:
     """The entry that is being undone, and where its undo stands."""
-    entry, undo = draft.state.pending, draft.state.undo
+    entry, undo = undo_target(draft.state), draft.state.undo
     if entry is None or undo is None:
         raise ValueError("nothing is being undone")
     return entry, undo
@@ -84,7 +85,16 @@ def current(draft: Draft) -> tuple[Completed, Undo]:
 def off_the_list(draft: Draft, entry: Completed, *, attempt: int, by: str | None = None) -> None:
     """The entry is undone, by the plugin or by a person."""
     draft.add(StepCompensated(branch=entry.branch, step=entry.step, visit=entry.visit, attempt=attempt, by=by))
-    ending.walk_on(draft)
+    go_on(draft)
+
+
+def go_on(draft: Draft) -> None:
+    """After an entry is off the list: on to the next one, or to what comes after the undo."""
+    if draft.state.compensating:
+        ending.walk_on(draft)
+    else:
+        joins.losers_walk_on(draft)
+        visits.went_on(draft, ROOT)
 
 
 def again(draft: Draft) -> None:
@@ -96,10 +106,11 @@ def again(draft: Draft) -> None:
 
 
 def compensation_failed(draft: Draft, reason: str, traceback: str | None = None) -> None:
-    """The walk stops here: the run is FAILED, the rest stays recorded, a person decides."""
+    """The walk stops here and a person decides: the run is FAILED, or, if these were losers, SUSPENDED."""
     entry, undo = current(draft)
     open_for_undo(draft, entry, undo, IncidentKind.COMPENSATION_FAILED, reason=reason, traceback=traceback)
-    ending.fail(draft, draft.state.failure or reason)
+    if draft.state.compensating:
+        ending.fail(draft, draft.state.failure or reason)
 
 
 def lost_in_doubt(draft: Draft, lost: Lost, *, crashed: bool) -> None:

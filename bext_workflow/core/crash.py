@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bext_workflow.core import backward, forward
 from bext_workflow.core.draft import Draft
+from bext_workflow.core.forks import undo_target
 from bext_workflow.core.incidents import open_completion_failed, open_for_branch, open_for_undo, open_poison
 from bext_workflow.core.input import Late, Lost, Recovered
 from bext_workflow.core.state import POISON_AFTER, Phase, State
@@ -38,7 +39,7 @@ def _cut_off_step(draft: Draft, before: State) -> None:
 
 
 def _cut_off_undo(draft: Draft, before: State) -> None:
-    undo, entry = draft.state.undo, draft.state.pending
+    undo, entry = draft.state.undo, undo_target(draft.state)
     if undo is None or entry is None:
         return
     if undo.phase is Phase.STARTED:

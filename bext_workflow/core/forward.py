@@ -6,6 +6,7 @@ from typing import assert_never
 
 from bext_workflow.core import visits, waiting
 from bext_workflow.core.draft import Draft
+from bext_workflow.core.forks import is_loser
 from bext_workflow.core.incidents import open_for_branch
 from bext_workflow.core.input import Answer, Continued, End, Failed, Lost, Parked, Retried
 from bext_workflow.core.state import Branch
@@ -23,14 +24,14 @@ def finish(draft: Draft, branch: Branch, end: End) -> None:
     """An attempt ended."""
     match end:
         case Continued():
-            fault = visits.next_fault(draft, branch, end.next)
+            fault = visits.next_fault(draft, branch, end.next, end.updates.value)
             if fault is None:
                 visits.complete_visit(draft, branch, end)
             else:
                 returned = {"context_updates": end.updates.value, "next": end.next, "undo_data": end.undo_data}
                 _lose(draft, branch, Lost(reason=fault, evidence=returned))
         case Parked():
-            fault = visits.next_fault(draft, branch, end.next) or visits.next_fault(draft, branch, end.on_timeout)
+            fault = _wait_fault(draft, branch, end)
             if fault is None:
                 waiting.park(draft, branch, end)
             else:
@@ -48,9 +49,9 @@ def finish(draft: Draft, branch: Branch, end: End) -> None:
 def verified(draft: Draft, branch: Branch, answer: Answer) -> None:
     """`verify_step` answered for the attempt in doubt. What it cannot tell, a person must."""
     match answer:
-        case Continued() if visits.next_fault(draft, branch, answer.next) is None:
+        case Continued() if visits.next_fault(draft, branch, answer.next, answer.updates.value) is None:
             visits.complete_visit(draft, branch, answer)
-        case Parked() if visits.next_fault(draft, branch, answer.next) is None:
+        case Parked() if _wait_fault(draft, branch, answer) is None:
             waiting.park(draft, branch, answer)
         case Retried():
             _retry(draft, branch, answer.reason, after_ms=answer.after_ms, unknown=False, traceback=None)
@@ -66,12 +67,19 @@ def verified(draft: Draft, branch: Branch, answer: Answer) -> None:
 
 def not_done(draft: Draft, branch: Branch, *, repeat: bool) -> None:
     """The attempt in doubt did not act: it is made again (`repeat`), or counts as a Retry."""
-    if draft.state.stop is not None:
+    if draft.state.stop is not None or is_loser(draft.state, branch):
         visits.settle(draft, branch, reason="the attempt in doubt did not act", own=False)
     elif repeat:
         draft.add(AttemptCleared(branch=branch.id, step=branch.step, visit=branch.visit, attempt=branch.attempt))
     else:
         _retry(draft, branch, "verified: not done", after_ms=None, unknown=False, traceback=None)
+
+
+def _wait_fault(draft: Draft, branch: Branch, end: Parked) -> str | None:
+    updates = end.updates.value
+    return visits.next_fault(draft, branch, end.next, updates) or (
+        None if end.on_timeout is None else visits.next_fault(draft, branch, end.on_timeout, updates)
+    )
 
 
 def lost_in_doubt(draft: Draft, branch: Branch, lost: Lost, *, crashed: bool) -> None:
@@ -106,7 +114,7 @@ def _lose(draft: Draft, branch: Branch, lost: Lost) -> None:
 def _retry(
     draft: Draft, branch: Branch, reason: str, *, after_ms: int | None, unknown: bool, traceback: str | None
 ) -> None:
-    if draft.state.stop is not None:
+    if draft.state.stop is not None or is_loser(draft.state, branch):
         visits.settle(draft, branch, reason=reason, own=visits.owns_undo(draft, branch, unknown), traceback=traceback)
         return
     policy = draft.state.plan.step(branch.step).retries

@@ -72,14 +72,14 @@ def open_for_undo(
 def open_poison(draft: Draft) -> None:
     """The run has taken its hosts down too often."""
     state = draft.state
-    at = state.pending if state.undo is not None else next(iter(state.branches), None)
-    way_back = state.undo is None and not state.pivoted
+    at = state.pending if state.compensating else next(iter(state.branches), None)
+    way_back = not state.compensating and not state.pivoted
     draft.add(
         IncidentOpened(
             id=draft.incident_id(),
             kind=IncidentKind.POISON,
             actions=_POISON if way_back else _POISON_NO_WAY_BACK,
-            call=Call.STEP if state.undo is None else Call.UNDO,
+            call=Call.STEP if not state.compensating else Call.UNDO,
             step=at.step if at else "",
             visit=at.visit if at else 0,
             reason=f"{state.recoveries} hosts in a row died while they drove this run",

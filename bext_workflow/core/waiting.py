@@ -15,15 +15,12 @@ from bext_workflow.model.wait import WaitFor
 
 def open_hosted(draft: Draft, branch: Branch) -> None:
     """A branch has come to a step that the host itself does: it begins to wait."""
-    definition = draft.state.plan.definition
-    step = definition.by_name[branch.step]
-    next_ = definition.default_next(step.name)
+    step = draft.state.plan.step(branch.step)
     if step.wait is None:
-        wait = WaitFor(next=next_, due_at=draft.now + step.sleep_ms, for_ms=step.sleep_ms)
+        wait = WaitFor(due_at=draft.now + step.sleep_ms, for_ms=step.sleep_ms)
     else:
         bound = step.wait.timeout_ms or None
         wait = WaitFor(
-            next=next_,
             signal=step.wait.signal,
             into=step.wait.into,
             due_at=None if bound is None else draft.now + bound,
@@ -36,10 +33,9 @@ def open_hosted(draft: Draft, branch: Branch) -> None:
 
 def park(draft: Draft, branch: Branch, end: Parked) -> None:
     """The outcome Wait: the step is done, and the branch waits before it goes on."""
-    next_ = end.next or draft.state.plan.definition.default_next(branch.step)
     due_at = end.until if end.for_ms is None else draft.now + end.for_ms
     wait = WaitFor(
-        next=next_, signal=end.signal, into=end.into, due_at=due_at, for_ms=end.for_ms, on_timeout=end.on_timeout
+        next=end.next, signal=end.signal, into=end.into, due_at=due_at, for_ms=end.for_ms, on_timeout=end.on_timeout
     )
     draft.add(
         StepCompleted(
@@ -48,7 +44,6 @@ def park(draft: Draft, branch: Branch, end: Parked) -> None:
             visit=branch.visit,
             attempt=branch.attempt,
             updates=end.updates,
-            next=next_,
             undo_data=end.undo_data,
             wait=wait,
         )
@@ -78,7 +73,7 @@ def deliver(draft: Draft) -> None:
         branch, signal = found
         wait = _wait_of(branch)
         value: JsonObject = {wait.key or signal.name: signal.payload}
-        _end(draft, branch, WaitEnd.SIGNAL, wait.next, signal=signal.act, updates=Document(dumps(value), value))
+        _end(draft, branch, WaitEnd.SIGNAL, signal=signal.act, updates=Document(dumps(value), value))
 
 
 def fire(draft: Draft, branch: Branch) -> None:
@@ -87,9 +82,9 @@ def fire(draft: Draft, branch: Branch) -> None:
         return
     wait = _wait_of(branch)
     if wait.on_timeout is not None:
-        _end(draft, branch, WaitEnd.TIMER, wait.on_timeout)
+        _end(draft, branch, WaitEnd.TIMER, late=wait.on_timeout)
     elif wait.signal is None:
-        _end(draft, branch, WaitEnd.TIMER, wait.next)
+        _end(draft, branch, WaitEnd.TIMER)
     else:
         visits.fail_visit(draft, branch, f"signal {wait.signal!r} did not come in time")
 
@@ -113,11 +108,17 @@ def _end(
     draft: Draft,
     branch: Branch,
     how: WaitEnd,
-    next_: str,
     *,
     signal: int | None = None,
     updates: Document = EMPTY,
+    late: str | None = None,
 ) -> None:
+    """Ends the wait; `late`: by its `on_timeout`. What its map goes over is looked at only now."""
+    fault = visits.next_fault(draft, branch, late or _wait_of(branch).next, updates.value)
+    if fault is not None:
+        visits.fail_visit(draft, branch, fault)
+        return
+    next_, fork = visits.where_to(draft, branch, late or _wait_of(branch).next, updates.value)
     draft.add(
         WaitEnded(
             branch=branch.id,
@@ -127,6 +128,7 @@ def _end(
             signal=signal,
             updates=updates,
             next=next_,
+            fork=fork,
             completes=draft.state.plan.step(branch.step).hosted,
         )
     )

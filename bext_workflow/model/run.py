@@ -20,6 +20,7 @@ class Completed(msgspec.Struct, frozen=True, kw_only=True):
     step: str
     visit: int
     branch: int = 0
+    place: str = ""
     updates: JsonObject = {}
     undo_data: Json = None
     own: bool = False

@@ -67,6 +67,7 @@ class StopKind(StrEnum):
 
     CANCEL = "cancel"
     TIMEOUT = "timeout"
+    FAILURE = "failure"
 
 
 class Call(StrEnum):
