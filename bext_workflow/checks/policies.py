@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from msgspec.structs import replace
+
 from bext_workflow.checks.codes import finding
 from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
 from bext_workflow.model.policy import RetryPolicy
@@ -49,20 +51,23 @@ def longest_ms(policy: RetryPolicy, timeout_ms: int) -> int:
     counted = min(policy.max_attempts, _SUMMED_ONE_BY_ONE)
     waits = sum(policy.delay_ms_for_attempt(n) for n in range(1, counted + 1))
     later = (policy.max_attempts - counted) * policy.delay_ms_for_attempt(policy.max_attempts)
-    return waits + later + policy.max_attempts * timeout_ms
+    longest = waits + later + policy.max_attempts * timeout_ms
+    return min(longest, policy.max_elapsed_ms + timeout_ms) if policy.max_elapsed_ms else longest
 
 
 def _check_hosted(step: StepDefinition, definition: WorkflowDefinition, where: str) -> Iterator[Finding]:
-    plain = StepDefinition(name=step.name, retry_on=definition.retry_on or None)
-    idle = [key for key in OF_RUN_STEP if getattr(step, key) != getattr(plain, key)]
+    own = replace(step, retry_on=None) if step.retry_on == definition.retry_on else step
+    plain = StepDefinition(name=step.name)
+    idle = [key for key in OF_RUN_STEP if getattr(own, key) != getattr(plain, key)]
     if idle:
-        yield finding("wait-says-too-much", where, f"it states {', '.join(idle)}")
+        yield finding("wait-says-too-much", where, f"the host does it, and it states {', '.join(idle)}")
     bound = definition.timeout_ms
     longest = step.wait.timeout_ms if step.wait is not None else step.sleep_ms
     if longest == 0 and bound == 0:
         yield finding("wait-unbounded", where, "a run waits here until the signal comes")
     if 0 < bound <= longest:
-        yield finding("wait-outlives-run", where, f"it waits up to {longest} ms, and the whole run has {bound} ms")
+        never = f", so that it never goes to {step.wait.on_timeout!r}" if step.wait and step.wait.on_timeout else ""
+        yield finding("wait-outlives-run", where, f"it waits {longest} ms, and the whole run has {bound} ms{never}")
 
 
 def _check_step(step: StepDefinition, where: str) -> Iterator[Finding]:

@@ -36,7 +36,7 @@ _GRAPH_OF_A_WAIT = ("signal", "into", "on_timeout")
 
 
 class StepEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """The keys that the config states of a step. The last three are tables, likewise as stated; `wait` of None: none."""
+    """The keys that the config states of a step. The last three are tables, likewise as stated."""
 
     name: str
     stated: JsonObject = {}
