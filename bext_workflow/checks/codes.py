@@ -81,6 +81,21 @@ CODES = {
         "backoff_ms is over max_backoff_ms, so that each wait is max_backoff_ms.",
         "Raise max_backoff_ms or lower backoff_ms.",
     ),
+    "wait-unbounded": Code(
+        Severity.INFO,
+        "A run may wait for a signal for ever: neither the wait nor the run has a timeout_ms.",
+        "Give the wait a timeout_ms, with an on_timeout if the run is not to be undone then.",
+    ),
+    "wait-outlives-run": Code(
+        Severity.WARNING,
+        "A wait may last longer than the whole run may: the run is undone before the time of the wait is over.",
+        "Raise the timeout_ms of the workflow, or wait less long.",
+    ),
+    "wait-says-too-much": Code(
+        Severity.WARNING,
+        "A step that the host does itself says how code is called, and there is no code to call.",
+        "Leave it out; a wait is bounded by its own timeout_ms.",
+    ),
     "slow-to-fail": Code(
         Severity.INFO,
         "A step may try for more than a day before it counts as failed.",

@@ -39,5 +39,7 @@ def _reached(definition: WorkflowDefinition, start: str) -> set[str]:
 
 
 def _choices(definition: WorkflowDefinition, step: str) -> tuple[str, ...]:
-    """Where a run goes by default, or where an outcome is told that it may send it."""
-    return (definition.default_next(step), *definition.by_name[step].branches)
+    """Where a run goes by default, where an outcome is told that it may send it, or where a time-out does."""
+    declared = definition.by_name[step]
+    late = (declared.wait.on_timeout,) if declared.wait and declared.wait.on_timeout else ()
+    return (definition.default_next(step), *declared.branches, *late)

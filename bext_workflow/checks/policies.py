@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from msgspec.structs import replace
+
 from bext_workflow.checks.codes import finding
 from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
 from bext_workflow.model.policy import RetryPolicy
+from bext_workflow.plugin.overlay import OF_RUN_STEP
 from bext_workflow.service.wiring import Finding
 
 DAY_MS = 86_400_000
@@ -16,7 +19,11 @@ _SUMMED_ONE_BY_ONE = 1000
 def check_policies(definition: WorkflowDefinition, where: str) -> Iterator[Finding]:
     """Time-outs, retries and waits of each step."""
     for step in definition.steps:
-        yield from _check_step(step, f"{where}, step {step.name}")
+        place = f"{where}, step {step.name}"
+        if step.hosted:
+            yield from _check_hosted(step, definition, place)
+        else:
+            yield from _check_step(step, place)
 
 
 def check_undo(
@@ -25,15 +32,16 @@ def check_undo(
     """Whether what completed is undone. `stated`: the steps whose `compensate_on_failure` the config states.
 
     Which steps the hook undoes is the plugin's knowledge, so a workflow counts as thought through once one of its steps
-    says `compensate_on_failure = true`.
+    says `compensate_on_failure = true`. What the host does itself has no effects.
     """
+    acting = [step for step in definition.steps if not step.hosted]
     if not has_undo:
-        if len(definition.steps) > 1:
+        if len(acting) > 1:
             yield finding("no-undo", where, "the plugin has no compensate_step")
         return
-    if any(step.compensate_on_failure for step in definition.steps):
+    if any(step.compensate_on_failure for step in acting):
         return
-    unsaid = [step.name for step in definition.steps if step.name not in stated]
+    unsaid = [step.name for step in acting if step.name not in stated]
     if unsaid:
         yield finding("undo-of-failed-unsaid", where, f"compensate_on_failure is not stated for {', '.join(unsaid)}")
 
@@ -43,7 +51,23 @@ def longest_ms(policy: RetryPolicy, timeout_ms: int) -> int:
     counted = min(policy.max_attempts, _SUMMED_ONE_BY_ONE)
     waits = sum(policy.delay_ms_for_attempt(n) for n in range(1, counted + 1))
     later = (policy.max_attempts - counted) * policy.delay_ms_for_attempt(policy.max_attempts)
-    return waits + later + policy.max_attempts * timeout_ms
+    longest = waits + later + policy.max_attempts * timeout_ms
+    return min(longest, policy.max_elapsed_ms + timeout_ms) if policy.max_elapsed_ms else longest
+
+
+def _check_hosted(step: StepDefinition, definition: WorkflowDefinition, where: str) -> Iterator[Finding]:
+    own = replace(step, retry_on=None) if step.retry_on == definition.retry_on else step
+    plain = StepDefinition(name=step.name)
+    idle = [key for key in OF_RUN_STEP if getattr(own, key) != getattr(plain, key)]
+    if idle:
+        yield finding("wait-says-too-much", where, f"the host does it, and it states {', '.join(idle)}")
+    bound = definition.timeout_ms
+    longest = step.wait.timeout_ms if step.wait is not None else step.sleep_ms
+    if longest == 0 and bound == 0:
+        yield finding("wait-unbounded", where, "a run waits here until the signal comes")
+    if 0 < bound <= longest:
+        never = f", so that it never goes to {step.wait.on_timeout!r}" if step.wait and step.wait.on_timeout else ""
+        yield finding("wait-outlives-run", where, f"it waits {longest} ms, and the whole run has {bound} ms{never}")
 
 
 def _check_step(step: StepDefinition, where: str) -> Iterator[Finding]:

@@ -163,9 +163,10 @@ def _step_entry(step: Step) -> StepEntry:
     tables = {"retries", "compensation_retries"} & step.model_fields_set
     return StepEntry(
         name=step.name,
-        stated=_stated(step, but={"name", "retries", "compensation_retries"}),
+        stated=_stated(step, but={"name", "retries", "compensation_retries", "wait"}),
         retries=_stated(step.retries) if "retries" in tables else {},
         compensation_retries=_stated(step.compensation_retries) if "compensation_retries" in tables else {},
+        wait=None if step.wait is None else _stated(step.wait),
     )
 
 

@@ -30,6 +30,7 @@ _BOUNDS = {
     "less_than_equal": ("at most", "le"),
     "too_short": ("at least", "min_length"),
     "too_long": ("at most", "max_length"),
+    "string_too_short": ("at least", "min_length"),
     "string_too_long": ("at most", "max_length"),
 }
 _TOML_KINDS = {

@@ -30,6 +30,7 @@ Milliseconds: TypeAlias = Annotated[int, Field(ge=0, le=MAX_MS)]
 Count: TypeAlias = Annotated[int, Field(ge=1, le=10**9)]
 Text: TypeAlias = Annotated[str, Field(max_length=10_000), AfterValidator(check_text)]
 Name: TypeAlias = Annotated[str, AfterValidator(check_name)]
+Key: TypeAlias = Annotated[str, Field(min_length=1, max_length=10_000), AfterValidator(check_text)]
 ErrorNames: TypeAlias = Annotated[tuple[Annotated[str, AfterValidator(check_error_name)], ...], Field(strict=False)]
 
 
@@ -40,10 +41,10 @@ class Table(BaseModel):
     later: ClassVar[dict[str, str]] = {}
 
 
-class Retries(Table):
-    """How an attempt is retried; absent keys have the plugin's value in an overlay, else the default policy's."""
+class UndoRetries(Table):
+    """How an undo is retried; absent keys have the plugin's value in an overlay, else the default policy's."""
 
-    later = {"max_elapsed_ms": "bound the tries with max_attempts and max_backoff_ms"}
+    later = {"max_elapsed_ms": "bound the tries of an undo with max_attempts"}
 
     max_attempts: Count = Field(default=3, description="all tries, the first one too")
     backoff_ms: Milliseconds = Field(default=1000, description="wait before the second attempt")
@@ -57,6 +58,36 @@ class Retries(Table):
     )
 
 
+class Retries(UndoRetries):
+    """How an attempt is retried, likewise."""
+
+    later = {}
+
+    max_elapsed_ms: Milliseconds = Field(
+        default=0, description="no retry starts later than this after the step was entered; 0: no bound; not of undos"
+    )
+
+
+class Wait(Table):
+    """A step that the host does itself: it waits for a signal. In an overlay only the stated keys count."""
+
+    later = {
+        "schema": "check the payload in the step that follows",
+        "approval": "let whoever decides send the signal, with the decision as its payload",
+    }
+
+    signal: Name | None = Field(
+        default=None, description="the name of the signal that ends the wait; an overlay may leave it out"
+    )
+    into: Key | None = Field(
+        default=None, description="the context key that takes the payload; absent: the signal's name"
+    )
+    timeout_ms: Milliseconds = Field(default=0, description="the longest wait; 0 means no bound")
+    on_timeout: str | None = Field(
+        default=None, description='the step that follows when the time is over, or "end"; absent: the run compensates'
+    )
+
+
 class Step(Table):
     """A step of a workflow. In an overlay only the stated keys count."""
 
@@ -64,8 +95,6 @@ class Step(Table):
         "heartbeat_ms": "give the step a timeout_ms",
         "join": "write the steps as one sequence",
         "map": "loop over the items inside one step",
-        "wait": "poll from a step with retries",
-        "sleep_ms": "return StepOutcome.Retry(after_ms=…) from a step",
         "workflow": "start the other run from a step, with a key of its own",
         "transactional": "let the step use run.idempotency_key",
         "rate": "limit the rate inside the step",
@@ -84,14 +113,18 @@ class Step(Table):
     branches: Annotated[tuple[str, ...], Field(strict=False)] = Field(
         default=(), description="further steps that an outcome may choose as its next"
     )
-    compensation_retries: Retries = Field(
-        default=Retries(max_attempts=10, max_backoff_ms=300_000), description="how the undo is retried"
+    compensation_retries: UndoRetries = Field(
+        default=UndoRetries(max_attempts=10, max_backoff_ms=300_000), description="how the undo is retried"
     )
     compensate_on_failure: bool = Field(
         default=False, description="whether a failed visit that may have acted is undone first"
     )
     undo_idempotent: bool = Field(default=True, description="whether the undo is safe to repeat with its key")
     pivot: bool = Field(default=False, description="once this step has completed, nothing is undone any more")
+    wait: Wait | None = Field(
+        default=None, description='the host waits here for a signal, such as { signal = "approved", timeout_ms = 5000 }'
+    )
+    sleep_ms: Milliseconds = Field(default=0, description="the host waits here so long; 0: the step is the plugin's")
     max_visits: Count = Field(default=10_000, description="bound of a loop through this step")
 
 
@@ -99,7 +132,6 @@ class Workflow(Table):
     """A workflow of a plugin: one of its own definitions, overlaid, or a further one."""
 
     later = {
-        "timeout_ms": "give each step a timeout_ms",
         "context_schema": "check the context in the first step",
         "sensitive": "keep secrets out of the context",
         "on_incident": "watch `bext-host incidents list`",
@@ -111,6 +143,9 @@ class Workflow(Table):
     id: Name = Field(description="the workflow's id")
     version: int = Field(default=1, ge=1, le=2**31 - 1, description="a whole number from 1")
     description: Text = Field(default="", description="words for people")
+    timeout_ms: Milliseconds = Field(
+        default=0, description="bound of a whole run from its first attempt, waits included; 0 means none"
+    )
     retry_on: ErrorNames = Field(default=(), description="retry_on of the steps that do not state their own")
     steps: Annotated[tuple[Step, ...], Field(strict=False, min_length=1)] = Field(
         description="the steps in order, at least one: steps = [ { name = … }, … ]"

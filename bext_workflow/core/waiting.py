@@ -59,7 +59,13 @@ def signalled(draft: Draft, given: Signalled) -> None:
     lost_to = [branch for branch in _waiting(draft.state) if _wants(branch, given.name) and _due(branch, given.at)]
     draft.add(
         SignalReceived(
-            act=given.act, name=given.name, by=given.by, payload=given.payload, id=given.id, late=bool(lost_to)
+            act=given.act,
+            name=given.name,
+            by=given.by,
+            accepted_at=given.at,
+            payload=given.payload,
+            id=given.id,
+            late=bool(lost_to),
         )
     )
     for branch in lost_to:

@@ -98,7 +98,8 @@ def left_in_place(state: State) -> tuple[str, ...]:
     """The steps whose effects an ended run has not undone, oldest first (semantics §3, §5)."""
     if state.status not in (WorkflowStatus.FAILED, WorkflowStatus.CANCELLED):
         return ()
-    pending = tuple(entry.step for entry in newest_first(state.pending))[::-1]
+    acted = (entry.step for entry in newest_first(state.pending) if not state.plan.step(entry.step).hosted)
+    pending = tuple(acted)[::-1]
     own = tuple(visit.step for visit in state.own)
     return (*pending, *own, *reversed(state.skipped))
 

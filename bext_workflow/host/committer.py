@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from bext_workflow.errors import StoreUnavailable
-from bext_workflow.ports import telemetry as names
+from bext_workflow.host.trouble import Trouble
 from bext_workflow.ports.clock import Clock
 from bext_workflow.ports.store import Create, Member, Result, Store
-from bext_workflow.ports.telemetry import Telemetry
 
 MAX_BATCH = 500
 _MAX_WAITING = 10_000
@@ -24,17 +23,16 @@ _LAST_PAUSE_MS = 1_000
 class Committer:
     """One task over the plural `write` of the store. While the store is unavailable nothing is judged: writers wait."""
 
-    def __init__(self, store: Store, clock: Clock, telemetry: Telemetry) -> None:
+    def __init__(self, store: Store, clock: Clock, trouble: Trouble) -> None:
         self._store = store
         self._clock = clock
-        self._telemetry = telemetry
+        self._trouble = trouble
+        self._down: StoreUnavailable | None = None
         self._waiting: deque[tuple[Member, asyncio.Future[Result]]] = deque()
         self._arrived = asyncio.Event()
         self._room = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
-        self.trouble: str | None = None
-        """Why the store takes no writes now; None if it does."""
 
     async def commit(self, member: Member) -> Result:
         """Returns when the member is durable, or has been judged.
@@ -44,11 +42,17 @@ class Committer:
         while len(self._waiting) >= _MAX_WAITING:
             self._room.clear()
             await self._room.wait()
+        return await self.submit(member)
+
+    def submit(self, member: Member) -> asyncio.Future[Result]:
+        """`commit` for a caller that may end before its member is judged: it is told by the future."""
+        if self._down is not None and isinstance(member, Create):
+            raise _anew(self._down)
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._waiting.append((member, future))
         self._idle.clear()
         self._arrived.set()
-        return await future
+        return future
 
     async def flushed(self) -> None:
         """Waits until nothing waits to be committed."""
@@ -66,13 +70,16 @@ class Committer:
                 self._idle.set()
 
     async def _write(self, batch: list[tuple[Member, asyncio.Future[Result]]]) -> None:
+        """Repeats the batch until the store has judged it. If nothing of it is left, a ping tells when that is so."""
         pause_ms = _FIRST_PAUSE_MS
-        while batch:
+        while True:
             try:
-                results = await self._store.write([member for member, _ in batch])
+                results = await self._store.write([member for member, _ in batch]) if batch else await self._ping()
             except StoreUnavailable as error:
-                self._note_trouble(error)
+                self._down = error
+                self._trouble.met("committer", error)
                 batch = _turn_creates_away(batch, error)
+                self._waiting = deque(_turn_creates_away(self._waiting, error))
                 await self._clock.sleep(pause_ms)
                 pause_ms = min(pause_ms * 2, _LAST_PAUSE_MS)
             except Exception as error:
@@ -81,19 +88,15 @@ class Committer:
                         future.set_exception(error)
                 return
             else:
-                self._note_success()
+                if self._down is not None:
+                    self._down = None
+                    self._trouble.over("committer")
                 _hand_out(batch, results)
                 return
 
-    def _note_trouble(self, error: StoreUnavailable) -> None:
-        if self.trouble is None:
-            self._telemetry.log(names.STORE_UNAVAILABLE, error=error.message)
-        self.trouble = error.message
-
-    def _note_success(self) -> None:
-        if self.trouble is not None:
-            self._telemetry.log(names.STORE_BACK)
-        self.trouble = None
+    async def _ping(self) -> Sequence[Result]:
+        await self._store.ping()
+        return ()
 
 
 def _hand_out(batch: list[tuple[Member, asyncio.Future[Result]]], results: Sequence[Result]) -> None:
@@ -102,13 +105,18 @@ def _hand_out(batch: list[tuple[Member, asyncio.Future[Result]]], results: Seque
             future.set_result(result)
 
 
+def _anew(error: StoreUnavailable) -> StoreUnavailable:
+    """An exception of its own for each caller: a traceback grows on it."""
+    return StoreUnavailable(error.message, mend=error.mend)
+
+
 def _turn_creates_away(
-    batch: list[tuple[Member, asyncio.Future[Result]]], error: StoreUnavailable
+    batch: Iterable[tuple[Member, asyncio.Future[Result]]], error: StoreUnavailable
 ) -> list[tuple[Member, asyncio.Future[Result]]]:
     kept: list[tuple[Member, asyncio.Future[Result]]] = []
     for member, future in batch:
         if isinstance(member, Create) and not future.done():
-            future.set_exception(StoreUnavailable(error.message, mend=error.mend))
+            future.set_exception(_anew(error))
         elif not isinstance(member, Create):
             kept.append((member, future))
     return kept

@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from functools import partial
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from bext_workflow.core.evolve import fold
 from bext_workflow.core.state import Plan
 from bext_workflow.errors import StoreUnavailable
 from bext_workflow.host.driver import Driver, Held, LostLease, started
+from bext_workflow.host.patience import patiently
 from bext_workflow.host.shop import Shop
 from bext_workflow.host.text import plain
 from bext_workflow.model.event import decode
 from bext_workflow.plugin.registry import Plugin
 from bext_workflow.ports import telemetry as names
-from bext_workflow.ports.store import Claimed, Index, RunRow
+from bext_workflow.ports.store import Append, Claimed, Index, RunRow, Stale
 
 CLAIM_BATCH = 200
 _CRASH_PAUSE_MS = 1_000
@@ -65,8 +69,6 @@ class Dispatcher:
         self._idle = asyncio.Event()
         self._idle.set()
         self._first_look = True
-        self.trouble: str | None = None
-        """Why no runs can be claimed now; None if they can."""
 
     @property
     def active(self) -> int:
@@ -108,15 +110,16 @@ class Dispatcher:
     # The task
 
     async def run(self) -> None:
-        """Looks for work until the host drains."""
-        while not self._shop.draining.is_set():
+        """Looks for work until it is cancelled. While the host drains, acts still reach the runs that go on."""
+        while True:
             try:
                 await self._look()
-                self.trouble = None
                 pause_ms = await self._pause_ms()
             except StoreUnavailable as error:
-                self.trouble = error.message
+                self._shop.trouble.met("dispatcher", error)
                 pause_ms = self._poll_ms
+            else:
+                self._shop.trouble.over("dispatcher")
             deadline = self._shop.deadlines.arm(pause_ms, self._wake.set)
             await self._wake.wait()
             self._wake.clear()
@@ -137,7 +140,7 @@ class Dispatcher:
 
     async def _after_crash(self, driver: Driver) -> None:
         try:
-            await driver.give_back(wake_at_ms=self._shop.clock.now() + _CRASH_PAUSE_MS)
+            await driver.abandon(wake_at_ms=self._shop.clock.now() + _CRASH_PAUSE_MS)
         except (LostLease, RuntimeError) as error:
             self._shop.telemetry.log(names.LEASE_LOST, run_id=driver.run_id, error=plain(error))
 
@@ -148,21 +151,29 @@ class Dispatcher:
             if not self._first_look and not await self._anything_due(now):
                 return
             limit = min(room, CLAIM_BATCH)
+            if await self._claim(now, limit) < limit:
+                self._first_look = False
+                return
+
+    async def _claim(self, now: int, limit: int) -> int:
+        """Claims and takes up; how many. A drain waits for it: what has been claimed must be given back."""
+        self._idle.clear()
+        try:
             claimed = await self._shop.store.claim(
                 self._shop.host_id, self._served, now=now, limit=limit, only=self._only
             )
             for one in claimed:
                 await self._take_up(one)
-            if len(claimed) < limit:
-                self._first_look = False
-                return
+        finally:
+            self._note_idle()
+        return len(claimed)
 
     async def _anything_due(self, now: int) -> bool:
         wake = await self._shop.store.next_wake(self._served, only=self._only)
         return wake is not None and wake <= now
 
     async def _pause_ms(self) -> int:
-        if self._room() <= 0:
+        if self._room() <= 0 or self._shop.draining.is_set():
             return self._poll_ms
         wake = await self._shop.store.next_wake(self._served, only=self._only)
         if wake is None:
@@ -177,23 +188,53 @@ class Dispatcher:
                 driver.poke(loaded.inbox)
 
     async def _take_up(self, claimed: Claimed) -> None:
+        """Launches a driver. A run that cannot be read harms nobody else: it is said, and tried again later."""
+        run = claimed.loaded.run
+        try:
+            held = await self._held(claimed)
+        except Exception as error:
+            self._shop.telemetry.log(names.DRIVER_CRASHED, run_id=run.run_id, error=plain(error), exc_info=error)
+            await self._hand_back(run)
+            return
+        self._shop.telemetry.log(names.RUN_CLAIMED, run_id=run.run_id, workflow=run.workflow, orphan=claimed.orphan)
+        self._launch(held)
+
+    async def _held(self, claimed: Claimed) -> Held:
         run = claimed.loaded.run
         plan, plugin = await self._plans.plan_for(run)
         state = fold(plan, ((decode(row.kind, row.data), row.at) for row in claimed.loaded.events))
-        self._shop.telemetry.log(names.RUN_CLAIMED, run_id=run.run_id, workflow=run.workflow, orphan=claimed.orphan)
-        self._launch(
-            Held(
+        return Held(
+            rid=run.rid,
+            fence=run.fence,
+            state=state,
+            index=_index_of_row(run),
+            plugin=plugin,
+            inbox=run.inbox,
+            acts=claimed.loaded.inbox,
+            orphan=claimed.orphan or started(state),
+            context_bytes=sum(len(row.data) for row in claimed.loaded.events),
+        )
+
+    async def _hand_back(self, run: RunRow) -> None:
+        """Lets go of a run that nobody drives, as it stands."""
+        now = self._shop.clock.now()
+        index = _index_of_row(run)
+        later = replace(index, wake_at=now + _CRASH_PAUSE_MS, release=True)
+        while True:
+            append = Append(
                 rid=run.rid,
                 fence=run.fence,
-                state=state,
-                index=_index_of_row(run),
-                plugin=plugin,
+                seq=run.seq,
                 inbox=run.inbox,
-                acts=claimed.loaded.inbox,
-                orphan=claimed.orphan or started(state),
-                context_bytes=sum(len(row.data) for row in claimed.loaded.events),
+                at=now,
+                events=(),
+                index=later,
+                previous=index,
             )
-        )
+            if not isinstance(await self._shop.committer.commit(append), Stale):
+                return
+            loaded = await patiently(self._shop.clock, partial(self._shop.store.load, run.rid, after=run.seq))
+            run = loaded.run
 
     def _launch(self, held: Held) -> None:
         driver = Driver(self._shop, held)
@@ -203,11 +244,16 @@ class Dispatcher:
 
     def _part(self, driver: Driver) -> None:
         was_full = self._room() <= 0
-        self._active.pop(driver.rid, None)
+        # A run that was given back may be claimed again, by a new driver, before the old one is through here.
+        if self._active.get(driver.rid) is driver:
+            del self._active[driver.rid]
+        self._note_idle()
+        if was_full:
+            self._wake.set()
+
+    def _note_idle(self) -> None:
         if not self._active:
             self._idle.set()
-        if was_full or self._shop.draining.is_set():
-            self._wake.set()
 
     def _room(self) -> int:
         return self._concurrency - len(self._active) - self._reserved

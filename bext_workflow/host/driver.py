@@ -7,8 +7,8 @@ the fence appends to a journal: a lost lease ends the driver, and what it knew c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar, assert_never
+from collections.abc import Sequence
+from typing import TypeAlias, assert_never
 
 import msgspec
 
@@ -49,9 +49,9 @@ from bext_workflow.core.work import (
     wake_at,
     work,
 )
-from bext_workflow.errors import StoreUnavailable
 from bext_workflow.host import invoke, snapshot
 from bext_workflow.host.appending import append_of, index_of
+from bext_workflow.host.patience import patiently
 from bext_workflow.host.reports import report
 from bext_workflow.host.shop import Shop
 from bext_workflow.host.text import describe
@@ -61,14 +61,12 @@ from bext_workflow.model.outcome import Unknown
 from bext_workflow.model.status import Call
 from bext_workflow.plugin.hooks import Hook
 from bext_workflow.plugin.registry import Plugin
-from bext_workflow.ports.store import Committed, InboxRow, Index, LeaseLost, Refused, Stale
+from bext_workflow.ports.store import Committed, InboxRow, Index, LeaseLost, Loaded, Refused, Stale
 
-T = TypeVar("T")
+PluginCall: TypeAlias = Execute | Compensate | Verify | Notify
 
 KEEP_MS = 1_000
 """A run whose next work is further away than this is not kept in memory (semantics §8)."""
-
-_PATIENCE_MS = 200
 
 
 class LostLease(Exception):
@@ -122,9 +120,11 @@ class Driver:
 
     def poke(self, acts: Sequence[InboxRow] = ()) -> None:
         """Acts have arrived, or it is time to look again. A `cancel --now` among them ends the running attempt."""
-        self._news = self._news or bool(acts)
+        # Those that have been taken meanwhile were about a call that is over.
+        fresh = [row for row in acts if row.n > self._state.inbox]
+        self._news = self._news or bool(fresh)
         self._wake.set()
-        if self._handle is not None and any(_interrupts(row) for row in acts):
+        if self._handle is not None and any(map(_interrupts, fresh)):
             self._handle.end(invoke.Interrupted())
 
     async def drive(self) -> None:
@@ -138,10 +138,15 @@ class Driver:
             else:
                 await self._turn()
 
-    async def give_back(self, *, wake_at_ms: int | None) -> None:
+    async def abandon(self, *, wake_at_ms: int) -> None:
+        """Lets go of the run after a crash of this driver, whatever has arrived in its inbox. Raises `LostLease`."""
+        while isinstance(await self._give_back(wake_at_ms=wake_at_ms), Stale):
+            self._inbox = (await self._load()).run.inbox
+
+    async def _give_back(self, *, wake_at_ms: int | None) -> Committed | Stale | Refused:
         """Lets go of the run as it stands, to be claimed from `wake_at_ms` on."""
         index = index_of(self._state, wake_at=wake_at_ms, release=True)
-        await self._append(Decision([], self._state), index, self._shop.clock.now())
+        return await self._append(Decision([], self._state), index, self._shop.clock.now())
 
     async def _turn(self) -> None:
         if self._news:
@@ -149,7 +154,7 @@ class Driver:
             return
         now = self._shop.clock.now()
         if self._shop.draining.is_set():
-            await self.give_back(wake_at_ms=wake_at(self._state))
+            await self._give_back(wake_at_ms=wake_at(self._state))
             return
         due = work(self._state, now)
         if due:
@@ -161,7 +166,7 @@ class Driver:
         """Waits for the next due time, if that is a moment away; else the run becomes a row."""
         wake = wake_at(self._state)
         if wake is None or wake - now > KEEP_MS:
-            await self.give_back(wake_at_ms=wake)
+            await self._give_back(wake_at_ms=wake)
             return
         deadline = self._shop.deadlines.arm(wake - now, self._wake.set)
         await self._wake.wait()
@@ -172,14 +177,8 @@ class Driver:
 
     async def _perform(self, action: Action) -> None:
         match action:
-            case Execute():
-                await self._execute(action)
-            case Compensate():
-                await self._compensate(action)
-            case Notify():
-                await self._notify(action)
-            case Verify():
-                await self._verify(action)
+            case Execute() | Compensate() | Verify() | Notify():
+                await self._call_plugin(action)
             case Settle():
                 await self._conclude(Settled(branch=action.branch))
             case Begin():
@@ -193,59 +192,74 @@ class Driver:
             case _:
                 assert_never(action)
 
-    async def _execute(self, action: Execute) -> None:
-        if await self._held_by_thread(action) or not await self._intended(action, Call.STEP, action.branch):
-            return
-        call = self._call(self._plugin.run_step, action, Call.STEP)
-        end = await self._calling(call, lambda: self._shop.invoker.step(call, max_bytes=self._shop.context_bytes))
-        await self._conclude(Finished(branch=action.branch, end=self._within_limit(end)))
-
-    async def _compensate(self, action: Compensate) -> None:
-        hook = self._plugin.compensate_step
+    async def _call_plugin(self, action: PluginCall) -> None:
+        """Makes the call that is due, unless something stands in its way by now; then it is time to look again."""
+        hook = self._hook(action)
         if hook is None:
-            await self._conclude(Undone())
-            return
-        if await self._held_by_thread(action) or not await self._intended(action, Call.UNDO, 0):
-            return
-        call = self._call(hook, action, Call.UNDO)
-        await self._conclude(Undone(await self._calling(call, lambda: self._shop.invoker.undo(call))))
-
-    async def _notify(self, action: Notify) -> None:
-        hook = self._plugin.on_workflow_complete
-        if hook is None:
-            await self._conclude(Notified(n=action.n))
-            return
-        if not await self._intended(action, Call.COMPLETE, 0):
-            return
-        call = self._call(hook, action, Call.COMPLETE)
-        error = await self._calling(call, lambda: self._shop.invoker.complete(call))
-        await self._conclude(Notified(n=action.n, error=error))
-
-    async def _verify(self, action: Verify) -> None:
-        hook = self._plugin.verify_step
-        if hook is None:
-            await self._conclude(Verified(call=action.call, branch=action.branch, answer=Unknown()))
+            await self._conclude(_without_hook(action))
             return
         if await self._held_by_thread(action):
             return
-        call = self._call(hook, action, action.call)
-        answer = await self._calling(call, lambda: self._shop.invoker.verify(call, max_bytes=self._shop.context_bytes))
-        await self._conclude(Verified(call=action.call, branch=action.branch, answer=answer))
+        if hook.is_async:
+            given = await self._called(action, hook)
+        else:
+            # Waiting for a thread may take long. The intent comes after it: until then nothing can have acted.
+            async with self._shop.threads.slots:
+                given = await self._called(action, hook)
+        if given is not None:
+            await self._conclude(given)
 
-    async def _intended(self, action: Execute | Compensate | Notify, call: Call, branch: int) -> bool:
+    def _hook(self, action: PluginCall) -> Hook | None:
+        match action:
+            case Execute():
+                return self._plugin.run_step
+            case Compensate():
+                return self._plugin.compensate_step
+            case Verify():
+                return self._plugin.verify_step
+            case Notify():
+                return self._plugin.on_workflow_complete
+
+    async def _called(self, action: PluginCall, hook: Hook) -> Input | None:
+        """Calls the plugin; what its word means for the run, None if the call had better not be made now."""
+        if self._news or self._shop.draining.is_set() or not await self._intended(action):
+            return None
+        call = self._call(hook, action)
+        invoker, limit = self._shop.invoker, self._shop.context_bytes
+        match action:
+            case Execute():
+                self._handle = call.handle
+                try:
+                    end = await invoker.step(call, max_bytes=limit)
+                finally:
+                    self._handle = None
+                return Finished(branch=action.branch, end=self._within_limit(end))
+            case Compensate():
+                return Undone(await invoker.undo(call))
+            case Verify():
+                answer = await invoker.verify(call, max_bytes=limit)
+                if isinstance(answer, Continued) and isinstance(self._within_limit(answer), Lost):
+                    answer = Unknown()
+                return Verified(call=action.call, branch=action.branch, answer=answer)
+            case Notify():
+                return Notified(n=action.n, error=await invoker.complete(call))
+
+    async def _intended(self, action: PluginCall) -> bool:
         """Makes the intent durable where that must come first; false: acts have arrived instead."""
-        if not action.intend:
+        if isinstance(action, Verify) or not action.intend:
             return True
         now = self._shop.clock.now()
-        decision = decide(self._state, Intended(call=call, branch=branch), now=now)
+        branch = action.branch if isinstance(action, Execute) else 0
+        decision = decide(self._state, Intended(call=_kind_of(action), branch=branch), now=now)
         result = await self._commit(decision, now)
         if isinstance(result, Refused):
             raise RuntimeError(f"the store refused the intent of {action.key}: {result.reason}")
         return isinstance(result, Committed)
 
-    async def _held_by_thread(self, action: Execute | Compensate | Verify) -> bool:
+    async def _held_by_thread(self, action: PluginCall) -> bool:
         """While an earlier attempt of the visit is known to run, nothing else of it does (semantics §6)."""
-        visit = (self._state.run_id, action.step, action.visit)
+        step, number = ("", action.n) if isinstance(action, Notify) else (action.step, action.visit)
+        visit = (self._state.run_id, step, number)
         if not self._shop.threads.busy(visit):
             return False
         self._shop.threads.when_quiet(visit, self._wake.set)
@@ -253,7 +267,7 @@ class Driver:
         self._wake.clear()
         return True
 
-    def _call(self, hook: Hook, action: Execute | Compensate | Verify | Notify, call: Call) -> invoke.Call:
+    def _call(self, hook: Hook, action: PluginCall) -> invoke.Call:
         timeout_ms = invoke.COMPLETION_TIMEOUT_MS
         if not isinstance(action, Notify):
             timeout_ms = self._state.plan.step(action.step).timeout_ms
@@ -263,15 +277,8 @@ class Driver:
             run=run,
             timeout_ms=timeout_ms,
             handle=invoke.Handle(),
-            on_late=self._on_late(call, run.step, run.visit, run.attempt),
+            on_late=self._on_late(_kind_of(action), run.step, run.visit, run.attempt),
         )
-
-    async def _calling(self, call: invoke.Call, awaited: Callable[[], Awaitable[T]]) -> T:
-        self._handle = call.handle
-        try:
-            return await awaited()
-        finally:
-            self._handle = None
 
     def _on_late(self, call: Call, step: str, visit: int, attempt: int) -> OnLate:
         run_id = self._state.run_id
@@ -321,7 +328,7 @@ class Driver:
         """Reads the inbox, decides what follows, commits it; again, if more has arrived by then."""
         while True:
             self._news = False
-            loaded = await self._patiently(lambda: self._shop.store.load(self._rid, after=self._state.seq))
+            loaded = await self._load()
             if loaded.run.fence != self._fence:
                 raise LostLease
             self._inbox = loaded.run.inbox
@@ -329,6 +336,10 @@ class Driver:
             decision = take(self._state, loaded.inbox, now=now, jitter=self._shop.chance.jitter())
             if not decision.events or isinstance(await self._commit(decision, now), Committed):
                 return
+
+    async def _load(self) -> Loaded:
+        """What is new of the run."""
+        return await patiently(self._shop.clock, lambda: self._shop.store.load(self._rid, after=self._state.seq))
 
     async def _commit(self, decision: Decision, at: int) -> Committed | Stale | Refused:
         """Makes the decision durable; gives the run back with it if nothing is due for a while."""
@@ -374,14 +385,6 @@ class Driver:
         if decision.events:
             report(self._shop, decision)
 
-    async def _patiently(self, read: Callable[[], Awaitable[T]]) -> T:
-        """A read that waits for the store to come back."""
-        while True:
-            try:
-                return await read()
-            except StoreUnavailable:
-                await self._shop.clock.sleep(_PATIENCE_MS)
-
 
 def started(state: State) -> bool:
     """Whether a call may be running whose intent is durable."""
@@ -389,6 +392,31 @@ def started(state: State) -> bool:
     return Phase.STARTED in calls or (state.undo is not None and state.undo.phase is Phase.STARTED)
 
 
+def _kind_of(action: PluginCall) -> Call:
+    match action:
+        case Execute():
+            return Call.STEP
+        case Compensate():
+            return Call.UNDO
+        case Verify():
+            return action.call
+        case Notify():
+            return Call.COMPLETE
+
+
+def _without_hook(action: PluginCall) -> Input:
+    """What follows where the plugin has no hook for it; `run_step` it always has."""
+    match action:
+        case Verify():
+            return Verified(call=action.call, branch=action.branch, answer=Unknown())
+        case Notify():
+            return Notified(n=action.n)
+        case Execute() | Compensate():
+            return Undone()
+
+
 def _interrupts(row: InboxRow) -> bool:
+    if row.kind != "cancel":
+        return False
     act = read_act(row)
     return isinstance(act, Cancel) and act.now

@@ -6,7 +6,8 @@ import asyncio
 import os
 import platform
 from collections.abc import AsyncIterator, Collection
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
+from functools import partial
 
 import anyio
 import msgspec
@@ -14,16 +15,19 @@ from anyio.abc import TaskGroup
 
 from bext_workflow.core.evolve import initial
 from bext_workflow.core.input import Late
-from bext_workflow.errors import BextError, Conflict
+from bext_workflow.errors import BextError, Conflict, StoreUnavailable
+from bext_workflow.host import lifespans
 from bext_workflow.host.appending import index_of
 from bext_workflow.host.committer import Committer
 from bext_workflow.host.deadlines import Deadlines
 from bext_workflow.host.dispatcher import Dispatcher
 from bext_workflow.host.driver import Driver, Held
 from bext_workflow.host.invoke import Invoker
+from bext_workflow.host.patience import patiently
 from bext_workflow.host.plans import RegistryPlans
 from bext_workflow.host.shop import Shop
 from bext_workflow.host.threads import Threads
+from bext_workflow.host.trouble import Trouble
 from bext_workflow.host.waiting import Settlements
 from bext_workflow.model.status import IncidentKind
 from bext_workflow.plugin.registry import Registry
@@ -77,11 +81,12 @@ class Host:
         """Set once the host is to stop: by `drain`, or by itself when too many threads have leaked."""
         self.plans = RegistryPlans(registry, store)
         deadlines = Deadlines(clock)
+        trouble = Trouble(telemetry)
         threads = Threads(settings.threads, telemetry, most_leaked=settings.leaked_threads, too_many=self.drain)
         self._shop = Shop(
             host_id=self.host_id,
             store=store,
-            committer=Committer(store, clock, telemetry),
+            committer=Committer(store, clock, trouble),
             invoker=Invoker(deadlines, threads),
             threads=threads,
             deadlines=deadlines,
@@ -89,6 +94,7 @@ class Host:
             chance=chance,
             telemetry=telemetry,
             context_bytes=settings.context_bytes,
+            trouble=trouble,
             suspects=asyncio.Lock(),
             draining=self.drained,
             moved=self.settlements.moved,
@@ -117,10 +123,10 @@ class Host:
 
     def readiness(self) -> Readiness:
         """Red while the store takes no writes, and while the host drains."""
-        reasons = [reason for reason in (self._shop.committer.trouble, self._dispatcher.trouble) if reason]
+        reasons = self._shop.trouble.reasons
         if self.drained.is_set():
             reasons.append("the host is draining")
-        return Readiness(ready=not reasons, reasons=list(dict.fromkeys(reasons)))
+        return Readiness(ready=not reasons, reasons=reasons)
 
     def wake(self) -> None:
         """Something was written that may be due: look now rather than at the next poll."""
@@ -143,15 +149,13 @@ class Host:
             return new, result
         begun = new.begun()
         try:
-            result = await self._shop.committer.commit(create_of(begun, owner=self.host_id))
-        except BaseException:
+            created = self._shop.committer.submit(create_of(begun, owner=self.host_id))
+        except StoreUnavailable:
             self._dispatcher.forget()
             raise
-        if isinstance(result, Committed) and result.seq == 1:
-            self._dispatcher.begin(self._held(begun, result.rid))
-        else:
-            self._dispatcher.forget()
-        return begun, result
+        # The run is this host's to drive from its commit on, whether or not whoever asked for it still waits then.
+        created.add_done_callback(partial(self._begin, begun))
+        return begun, await asyncio.shield(created)
 
     async def served(self) -> Collection[Serving]:
         return self._served
@@ -186,25 +190,22 @@ class Host:
             await self.plans.refuse_changed_graphs()
             await self.plans.keep_definitions()
             await self._count_open_incidents()
-            async with AsyncExitStack() as plugins:
-                for plugin in self._registry.plugins:
-                    if plugin.lifespan is not None:
-                        await plugins.enter_async_context(plugin.lifespan())
-                async with anyio.create_task_group() as tasks:
-                    self._tasks = tasks
-                    tasks.start_soon(self._shop.committer.run, name="committer")
-                    async with anyio.create_task_group() as drivers:
-                        self._drivers = drivers
-                        drivers.start_soon(self._dispatcher.run, name="dispatcher")
-                        self._telemetry.log(names.HOST_STARTED, host_id=self.host_id, pid=os.getpid())
-                        try:
-                            yield
-                        finally:
-                            with anyio.CancelScope(shield=True):
-                                await self._drain(drivers)
-                    with anyio.move_on_after(_FLUSH_S, shield=True):
-                        await self._shop.committer.flushed()
-                    tasks.cancel_scope.cancel()
+            async with lifespans.opened(self._registry.plugins), anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                tasks.start_soon(self._shop.committer.run, name="committer")
+                async with anyio.create_task_group() as drivers:
+                    self._drivers = drivers
+                    drivers.start_soon(self._dispatcher.run, name="dispatcher")
+                    self._telemetry.log(names.HOST_STARTED, host_id=self.host_id, pid=os.getpid())
+                    try:
+                        yield
+                    finally:
+                        with anyio.CancelScope(shield=True):
+                            await self._drain(drivers)
+                self._drivers = self._tasks = None  # what ends from here on, in threads and commits, starts nothing
+                with anyio.move_on_after(_FLUSH_S, shield=True):
+                    await self._shop.committer.flushed()
+                tasks.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
                 await self._leave()
@@ -238,6 +239,26 @@ class Host:
             started_at=self._clock.now(),
             served=self._served,
         )
+
+    def _begin(self, begun: NewRun, created: asyncio.Future[Result]) -> None:
+        """Drives a run that was to be created on a reserved place, if it has been."""
+        if created.cancelled() or self._tasks is None:
+            self._dispatcher.forget()
+        elif isinstance(created.exception(), StoreUnavailable):
+            self._tasks.start_soon(self._begin_if_there, begun)
+        elif created.exception() is None and isinstance(result := created.result(), Committed):
+            self._dispatcher.begin(self._held(begun, result.rid))
+        else:
+            self._dispatcher.forget()
+
+    async def _begin_if_there(self, begun: NewRun) -> None:
+        """An answer was lost, perhaps of a commit that went through (P6): its run would have an owner and no driver."""
+        await self._shop.trouble.past()
+        find = partial(self._store.find, begun.created.run_id, limit=1)
+        for row in await patiently(self._clock, find):
+            self._dispatcher.begin(self._held(begun, row.rid))
+            return
+        self._dispatcher.forget()
 
     def _spawn(self, driver: Driver) -> None:
         if self._drivers is None:

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 import traceback as tracebacks
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -52,8 +56,10 @@ class Handle:
     def attach(self) -> None:
         self._task = asyncio.current_task()
 
-    def detach(self) -> None:
-        self._task = None
+    def detach(self) -> bool:
+        """The call is over; true if cancellations are left on its task that are not this handle's."""
+        task, self._task = self._task, None
+        return task is not None and task.cancelling() > 0
 
     def end(self, reason: Exception) -> None:
         """Ends the call; does nothing if it is not running or is being ended already."""
@@ -63,11 +69,12 @@ class Handle:
             self._task.cancel()
 
     def take_back(self) -> bool:
-        """Takes this handle's own cancellation off the task, once; true if it was the only one."""
+        """Takes this handle's own cancellation off the task, once; true if there was one."""
         if not self._pending or self._task is None:
             return False
         self._pending = False
-        return self._task.uncancel() == 0
+        self._task.uncancel()
+        return True
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,10 +101,9 @@ class Invoker:
     async def step(self, call: Call, *, max_bytes: int) -> End:
         """One attempt of `run_step`; its updates may be `max_bytes` of JSON."""
         try:
-            result = await self._call(call, call.run, call.run.step)
+            return read_outcome(await self._call(call, call.run, call.run.step), max_bytes=max_bytes)
         except BaseException as error:
             return _read_error(error, call)
-        return read_outcome(result, max_bytes=max_bytes)
 
     async def undo(self, call: Call) -> Retried | Failed | Lost | None:
         """One attempt of `compensate_step`; None: it returned."""
@@ -110,11 +116,10 @@ class Invoker:
     async def verify(self, call: Call, *, max_bytes: int) -> Answer:
         """What `verify_step` says of an attempt in doubt; raising, hanging and nonsense are `Unknown`."""
         try:
-            result = await self._call(call, call.run, call.run.step)
+            return read_verdict(await self._call(call, call.run, call.run.step), max_bytes=max_bytes)
         except BaseException as error:
             _read_error(error, call)
             return Unknown()
-        return read_verdict(result, max_bytes=max_bytes)
 
     async def complete(self, call: Call) -> str | None:
         """One call of `on_workflow_complete`; its error in words, None if it returned."""
@@ -125,12 +130,6 @@ class Invoker:
         return None
 
     async def _call(self, call: Call, *arguments: object) -> object:
-        if call.hook.is_async:
-            return await self._guarded(call, *arguments)
-        async with self._threads.slots:
-            return await self._guarded(call, *arguments)
-
-    async def _guarded(self, call: Call, *arguments: object) -> object:
         """Awaits the hook under the time-out. A cancel that the plugin swallowed is taken back: its word counts."""
         handle = call.handle
         handle.attach()
@@ -139,33 +138,67 @@ class Invoker:
             deadline = self._deadlines.arm(call.timeout_ms, lambda: handle.end(AttemptTimedOut()))
         try:
             if not call.hook.is_async:
-                return await self._threads.run(call.visit, call.on_late, call.hook.call, *arguments)
+                work = partial(_called, call.hook.call)
+                return await self._threads.run(call.visit, call.on_late, work, *arguments)
             result = call.hook.call(*arguments)
-            return await result if inspect.isawaitable(result) else result
+            return _no_coroutine(await result if inspect.isawaitable(result) else result)
         except asyncio.CancelledError:
-            if handle.take_back() and handle.ended_by is not None:
+            if handle.take_back() and handle.ended_by is not None and not _cancelled_by_host():
                 raise handle.ended_by from None
             raise
         finally:
             handle.take_back()
-            handle.detach()
             if deadline is not None:
                 deadline.cancel()
+            if handle.detach() and not _cancelled_by_host():
+                await _shake_off()
+
+
+def _called(hook: Callable[..., object], *arguments: object) -> object:
+    return _no_coroutine(hook(*arguments))
+
+
+def _no_coroutine(result: object) -> object:
+    """Raises `TypeError` for work that a hook has only promised: nobody would ever do it."""
+    if not inspect.iscoroutine(result):
+        return result
+    result.close()
+    raise TypeError("the hook returned a coroutine that was never awaited: write it as `async def`, and await inside")
+
+
+async def _shake_off() -> None:
+    """Takes cancellations off the task that are neither a handle's nor the host's: a plugin cancelled its own task.
+
+    Left there, they would make the next wait of the driver look like the end of the host.
+    """
+    task = asyncio.current_task()
+    while task is not None and task.cancelling():
+        task.uncancel()
+    with suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)
 
 
 def _read_error(error: BaseException, call: Call) -> Retried | Failed | Lost:
     """What a raised exception means. Re-raises a cancellation that is the host's own."""
+    if isinstance(error, asyncio.CancelledError) and _cancelled_by_host():
+        raise error
+    try:
+        return _meaning(error, call)
+    except Exception as second:
+        reason = f"raised a {type(error).__name__} that cannot be read: {describe(second)}"
+        return Lost(reason=reason, errors=error_names(error))
+
+
+def _meaning(error: BaseException, call: Call) -> Retried | Failed | Lost:
     match error:
         case WorkflowError(retryable=True):
-            return Retried(reason=plain(error.message))
+            return Retried(reason=plain(error))
         case WorkflowError():
-            return Failed(reason=plain(error.message), compensate=True, traceback=_traceback(error))
+            return Failed(reason=plain(error), compensate=True, traceback=_traceback(error))
         case AttemptTimedOut():
             return Lost(reason=f"the attempt took longer than timeout_ms = {call.timeout_ms}", transient=True)
         case Interrupted():
             return Lost(reason="the attempt was interrupted by a person")
-        case asyncio.CancelledError() if _cancelled_by_host():
-            raise error
         case _:
             raised = describe(error)
             return Lost(
@@ -177,9 +210,8 @@ def _read_error(error: BaseException, call: Call) -> Retried | Failed | Lost:
 
 
 def _cancelled_by_host() -> bool:
-    """Whether the driver itself is being cancelled: a plugin's own CancelledError leaves no trace on the task."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+    """Whether the driver itself is being cancelled. The host does that by its task groups, a plugin cannot."""
+    return anyio.current_effective_deadline() == -math.inf
 
 
 def _traceback(error: BaseException) -> str:

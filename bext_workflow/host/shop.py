@@ -12,6 +12,7 @@ from bext_workflow.host.committer import Committer
 from bext_workflow.host.deadlines import Deadlines
 from bext_workflow.host.invoke import Invoker
 from bext_workflow.host.threads import Threads
+from bext_workflow.host.trouble import Trouble
 from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.ports.clock import Chance, Clock
 from bext_workflow.ports.store import Store
@@ -20,6 +21,8 @@ from bext_workflow.ports.telemetry import Telemetry
 
 class Shop(msgspec.Struct, frozen=True, kw_only=True):
     """The tools of the drivers. `suspects` lets one suspect of poisoning be driven at a time.
+
+    `trouble` is what stands between host and store.
 
     `moved(run_id, status)` hears of every status that a waiting caller may want; `late(run_id, late)` of a result that
     came after its attempt was given up.
@@ -35,6 +38,7 @@ class Shop(msgspec.Struct, frozen=True, kw_only=True):
     chance: Chance
     telemetry: Telemetry
     context_bytes: int
+    trouble: Trouble
     suspects: asyncio.Lock
     draining: asyncio.Event
     moved: Callable[[str, WorkflowStatus], None]

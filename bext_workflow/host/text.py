@@ -1,4 +1,4 @@
-"""Text that plugins make, made fit to be kept: a `__repr__` may raise, or give lone surrogates."""
+"""Text that plugins make, made fit to be kept: a `__repr__` may raise whatever it likes, or give lone surrogates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def plain(text: object, most: int = _MOST) -> str:
     """`text` as Unicode text without NUL, shortened in the middle to `most` characters."""
     try:
         written = str(text)
-    except Exception as error:
+    except BaseException as error:
         written = f"<a {type(text).__name__} whose text raises {type(error).__name__}>"
     if len(written) > most:
         half = most // 2
@@ -21,6 +21,6 @@ def describe(value: object) -> str:
     """A short `repr`, for messages and evidence."""
     try:
         written = repr(value)
-    except Exception as error:
+    except BaseException as error:
         written = f"<a {type(value).__name__} whose repr raises {type(error).__name__}>"
     return plain(written)

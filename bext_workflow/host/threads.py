@@ -39,7 +39,7 @@ class Threads:
 
     @property
     def slots(self) -> anyio.CapacityLimiter:
-        """Held by a caller around `run`, so that waiting for a thread is not part of an attempt's time."""
+        """Held by a caller around all of a call, so that waiting for a thread is no part of an attempt."""
         return self._slots
 
     @property

@@ -178,7 +178,7 @@ class WaitOpened(_Event, frozen=True, kw_only=True):
 
 
 class WaitEnded(_Event, frozen=True, kw_only=True):
-    """The branch waits no longer: by the signal that was act `signal`, or, without one, by its timer, or by a stop.
+    """The branch waits no longer: by the signal that was act `signal`, by its timer, by a person's word, or by a stop.
 
     `completes`: the waiting was the step's own work, which is done with this.
     """
@@ -220,6 +220,7 @@ class SignalReceived(_Event, frozen=True, kw_only=True):
     act: int
     name: str
     by: str
+    accepted_at: int = 0
     payload: Json = None
     id: str | None = None
     late: bool = False

@@ -6,6 +6,7 @@ Instants are RFC 3339, UTC, with milliseconds.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Generic, TypeVar
 
 import msgspec
@@ -36,7 +37,8 @@ def instant_or_none(at_ms: int | None) -> str | None:
 class StepView(msgspec.Struct, frozen=True, kw_only=True):
     """One visit of a step.
 
-    `status`: running, retrying, in_doubt, held, completed, failed, stopped, undoing, compensated or left_in_place.
+    `status`: running, retrying, waiting, in_doubt, held, completed, failed, stopped, undoing, compensated or
+    left_in_place.
     """
 
     step: str
@@ -50,8 +52,48 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True):
     undone_at: str | None = None
 
 
+class WaitView(msgspec.Struct, frozen=True, kw_only=True):
+    """A wait that is open. `signal` of None: only time ends it; `due_at` of None: only the signal does."""
+
+    step: str
+    visit: int
+    signal: str | None
+    due_at: str | None
+    opened_at: str
+
+
+class SignalState(StrEnum):
+    """What has become of a signal.
+
+    WAITING: accepted, and no host has taken it up yet. TAKEN: by a wait. LATE: it lost to the timer of the wait that
+    wanted it, and no other takes it. KEPT: for a wait that may come.
+    """
+
+    WAITING = "waiting"
+    TAKEN = "taken"
+    LATE = "late"
+    KEPT = "kept"
+
+
+class SignalView(msgspec.Struct, frozen=True, kw_only=True):
+    """A signal that was accepted, `at` that time."""
+
+    name: str
+    id: str | None
+    at: str
+    state: SignalState
+    payload: Json
+
+
+PAUSED = "paused"
+"""What `holds` says of a run that a person has paused."""
+
+
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """A run. In lists `steps`, `context` and `left_in_place` are absent. `holds`: incident ids."""
+    """A run. In lists what is large or many is absent: `steps`, `context`, `waits` and the like.
+
+    `holds`: incident ids, and `paused`. `signals` are in the order in which they were accepted.
+    """
 
     run_id: str
     workflow: str
@@ -63,6 +105,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     failure: str | None = None
     left_in_place: list[str] | msgspec.UnsetType = msgspec.UNSET
     holds: list[str] | msgspec.UnsetType = msgspec.UNSET
+    waits: list[WaitView] | msgspec.UnsetType = msgspec.UNSET
+    signals: list[SignalView] | msgspec.UnsetType = msgspec.UNSET
     key: str | None = None
     tags: dict[str, str] = {}
     created_at: str
@@ -109,13 +153,14 @@ class IncidentView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkflowView(msgspec.Struct, frozen=True, kw_only=True):
-    """A workflow that is served."""
+    """A workflow that is served. `timeout_ms` bounds a whole run (0: no bound)."""
 
     id: str
     version: int
     plugin: str
     digest: str
     description: str
+    timeout_ms: int = 0
     steps: list[JsonObject]
 
 

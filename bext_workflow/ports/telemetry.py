@@ -9,7 +9,6 @@ HOST_DRAINING = "host_draining"
 HOST_STOPPED = "host_stopped"
 RUN_CLAIMED = "run_claimed"
 RUN_RECOVERED = "run_recovered"
-RUN_ENDED = "run_ended"
 LEFT_IN_PLACE = "left_in_place"
 INCIDENT_OPENED = "incident_opened"
 LEASE_LOST = "lease_lost"
@@ -26,7 +25,6 @@ LOG_LEVELS = {
     HOST_STOPPED: "info",
     RUN_CLAIMED: "debug",
     RUN_RECOVERED: "warning",
-    RUN_ENDED: "debug",
     LEFT_IN_PLACE: "error",
     INCIDENT_OPENED: "error",
     LEASE_LOST: "warning",

@@ -62,5 +62,6 @@ def _workflow_view(served: Served) -> WorkflowView:
         plugin=served.plugin.name,
         digest=definition.digest,
         description=definition.description,
+        timeout_ms=definition.timeout_ms,
         steps=[loads(msgspec.json.encode(step)) for step in definition.steps],
     )

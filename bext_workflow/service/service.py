@@ -105,9 +105,8 @@ class Service:
     async def get(self, run_id: str) -> RunView:
         row = await self._find(run_id)
         plan, loaded = await self._load(row)
-        return views.whole(
-            loaded.run, folded(plan, loaded), [(decode(event.kind, event.data), event.at) for event in loaded.events]
-        )
+        journal = [(decode(event.kind, event.data), event.at) for event in loaded.events]
+        return views.whole(loaded.run, folded(plan, loaded), journal, loaded.inbox)
 
     async def list(self, query: RunQuery) -> Page[RunView]:
         limit = _limit(query.limit)

@@ -12,8 +12,9 @@ from bext_workflow.model import event as events
 from bext_workflow.model.event import Event
 from bext_workflow.model.json import loads
 from bext_workflow.model.run import newest_first
-from bext_workflow.model.status import Call, IncidentKind, WorkflowStatus
+from bext_workflow.model.status import Call, IncidentKind, WaitEnd, WorkflowStatus
 from bext_workflow.model.view import (
+    PAUSED,
     EventView,
     IncidentView,
     Resolution,
@@ -22,8 +23,9 @@ from bext_workflow.model.view import (
     instant,
     instant_or_none,
 )
-from bext_workflow.ports.store import EventRow, IncidentRow, RunRow
+from bext_workflow.ports.store import EventRow, InboxRow, IncidentRow, RunRow
 from bext_workflow.service.starting import NewRun
+from bext_workflow.service.waits import signals_of, waits_of
 
 Journal = Sequence[tuple[Event, int]]
 
@@ -60,6 +62,8 @@ def just_created(new: NewRun) -> RunView:
         context=created.context.value,
         left_in_place=[],
         holds=[],
+        waits=[],
+        signals=[],
         key=created.key,
         tags=created.tags,
         created_at=at,
@@ -68,14 +72,16 @@ def just_created(new: NewRun) -> RunView:
     )
 
 
-def whole(row: RunRow, state: State, journal: Journal) -> RunView:
-    """A run with its steps and its context."""
+def whole(row: RunRow, state: State, journal: Journal, inbox: Sequence[InboxRow]) -> RunView:
+    """A run with its steps and its context; `inbox` are the acts that no host has taken up yet."""
     return msgspec.structs.replace(
         summary(row),
         steps=steps_of(state, journal),
         context=state.context.to_dict(),
         left_in_place=list(left_in_place(state)),
-        holds=[incident.id for incident in state.incidents],
+        holds=[*(incident.id for incident in state.incidents), *([PAUSED] if state.paused else [])],
+        waits=waits_of(state, journal),
+        signals=signals_of(journal, inbox),
     )
 
 
@@ -107,31 +113,35 @@ def incident_view(row: IncidentRow) -> IncidentView:
 
 def steps_of(state: State, journal: Journal) -> list[StepView]:
     """Every visit in the order in which it was entered or first acted, as the journal tells its story."""
-    steps = _Steps(state.run_id)
+    steps = _Steps(state)
     for event, at in journal:
         steps.tell(event, at)
     for branch in state.branches:
-        steps.stand(branch, state)
+        steps.stand(branch)
     if left_in_place(state):
         for entry in newest_first(state.pending):
-            steps.change(entry.step, entry.visit, status="left_in_place")
+            if not state.plan.step(entry.step).hosted:
+                steps.change(entry.step, entry.visit, status="left_in_place")
     return steps.views()
 
 
 class _Steps:
     """Collects the visits; each event changes one of them."""
 
-    def __init__(self, run_id: str) -> None:
-        self._run_id = run_id
+    def __init__(self, state: State) -> None:
+        self._state = state
         self._views: dict[tuple[str, int], StepView] = {}
 
     def views(self) -> list[StepView]:
         return list(self._views.values())
 
     def change(self, step: str, visit: int, **changes: object) -> None:
+        key = visit_key(self._state.run_id, step, visit)
         known = self._views.get((step, visit)) or StepView(
-            step=step, visit=visit, status="running", attempts=0, idempotency_key=visit_key(self._run_id, step, visit)
+            step=step, visit=visit, status="running", attempts=0, idempotency_key=key
         )
+        if self._state.plan.step(step).hosted:
+            changes["attempts"] = 0  # the host waits there, and calls nothing
         self._views[step, visit] = msgspec.structs.replace(known, **changes)
 
     def tell(self, event: Event, at: int) -> None:
@@ -174,7 +184,20 @@ class _Steps:
                     event.step, event.visit, status="stopped", reason=event.reason, retry_at=None, ended_at=instant(at)
                 )
             case _:
+                self._tell_wait(event, at)
                 self._tell_undo(event, at)
+
+    def _tell_wait(self, event: Event, at: int) -> None:
+        """Of a step of the host's own; another one is completed before it waits, and stays so."""
+        match event:
+            case events.WaitOpened():
+                self.change(event.step, event.visit, status="waiting")
+            case events.WaitEnded(completes=True):
+                self.change(event.step, event.visit, status="completed", ended_at=instant(at))
+            case events.WaitEnded(how=WaitEnd.STOP) if self._state.plan.step(event.step).hosted:
+                self.change(event.step, event.visit, status="stopped", ended_at=instant(at))
+            case _:
+                return
 
     def _tell_undo(self, event: Event, at: int) -> None:
         match event:
@@ -193,10 +216,13 @@ class _Steps:
             case _:
                 return
 
-    def stand(self, branch: Branch, state: State) -> None:
+    def stand(self, branch: Branch) -> None:
         """The visit at which a live branch stands, of which the journal may say nothing yet."""
-        if branch.phase is Phase.READY and state.started_at is not None:
+        state = self._state
+        if branch.phase is Phase.WAITING:
+            self.change(branch.step, branch.visit, status="waiting")
+        elif branch.phase is Phase.READY and state.started_at is not None:
             known = self._views.get((branch.step, branch.visit))
-            waiting = known is not None and known.status == "retrying"
-            status = "retrying" if waiting and branch.ready_at > state.updated_at else "running"
+            retrying = known is not None and known.status == "retrying"
+            status = "retrying" if retrying and branch.ready_at > state.updated_at else "running"
             self.change(branch.step, branch.visit, status=status)

@@ -46,7 +46,8 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
 
     `fatal`: the point at which the process kills itself. `waits`: the order is in the store before a host is there.
     `spoilt`: what becomes of the charge's return, "KeyError" or "None". `cancel`: the run is cancelled while the card
-    is charged, "plain" or "now". `told_of_the_end`: the plugin has the hook `on_workflow_complete`.
+    is charged, "plain" or "now"; `drains`: the host is told to drain then. `told_of_the_end`: the plugin has the hook
+    `on_workflow_complete`.
     """
 
     folder: str
@@ -57,6 +58,7 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
     waits: bool = False
     spoilt: str | None = None
     cancel: str | None = None
+    drains: bool = False
     told_of_the_end: bool = False
 
 
@@ -118,7 +120,7 @@ class _Life:
         return msgspec.structs.replace(parts, store=WatchedStore(parts.store.path, self._points))
 
     def _after_charge(self, loop: asyncio.AbstractEventLoop, outcome: StepOutcome) -> StepOutcome:
-        if self._life.cancel is not None:
+        if self._life.cancel is not None or self._life.drains:
             loop.call_soon_threadsafe(self._charged.set)
             self._may_return.wait()
         match self._life.spoilt:
@@ -135,6 +137,9 @@ class _Life:
     async def _drive(self, host: Host, service: Service) -> RunView:
         started = await service.start(self._order())
         run_id = started.run.run_id
+        if self._life.drains:
+            await self._drain_during_the_charge(host)
+            return await service.get(run_id)
         async with asyncio.TaskGroup() as tasks:
             canceller = tasks.create_task(self._cancel_the_charge(service, run_id))
             run = await self._stand_still(host, service, run_id)
@@ -143,6 +148,12 @@ class _Life:
             self._may_return.set()
             await self._late_result(host, service, run_id)
         return run
+
+    async def _drain_during_the_charge(self, host: Host) -> None:
+        await self._charged.wait()
+        host.drain()
+        self._may_return.set()
+        await host.wound_down()
 
     async def _cancel_the_charge(self, service: Service, run_id: str) -> None:
         await self._charged.wait()

@@ -24,6 +24,7 @@ from tests.acceptance.saga import (
     faults,
     in_doubt_faults,
     model_of,
+    story,
 )
 from tests.acceptance.theatre import Stage, Theatre
 
@@ -102,6 +103,30 @@ def test_the_points_are_every_commit_and_every_call(stages: Theatre, tmp_path: P
         "after effect of charge_card #1",
         "before commit of step_completed #2",
     ]
+
+
+@pytest.mark.tier("ci")
+def test_a_host_killed_while_it_drains_is_made_good_too(stages: Theatre, tmp_path: Path) -> None:
+    """P50: draining, the host lets the charge end and starts nothing new; a kill at any point of that costs nothing."""
+    model = drive_once(stages, tmp_path, SUCCESS)
+    drained = begin(tmp_path, "drained", SUCCESS)
+    told = stages.one(lambda stage: stage.told(drained.life(1, drains=True)))
+    assert told.run.status is WorkflowStatus.RUNNING
+    assert [call.key for call in drained.calls()] == [":reserve_stock", ":charge_card"]
+    assert "step_completed charge_card 1" in story(told.journal)
+
+    def kill(stage: Stage, point: str) -> list[str]:
+        trial = begin(tmp_path, f"drained-{told.points.index(point)}", SUCCESS)
+        stage.killed(trial.life(1, fatal=point, drains=True))
+        after = stage.told(trial.life(2))
+        found = [*early(trial, after), *call_faults(trial, model, kills=1)]
+        if point in model.window():
+            found += in_doubt_faults(trial, model, after)
+        else:
+            found += faults(trial, model, [after], kills=1)
+        return [f"{point}: {fault}" for fault in found]
+
+    assert [fault for found in stages.each(kill, told.points) for fault in found] == []
 
 
 @pytest.mark.parametrize("saga", SUCCESS_FIRST)

@@ -12,6 +12,7 @@ from bext_workflow.checks import CODES, check_live, examine, make_report
 from bext_workflow.checks.graphs import check_graph
 from bext_workflow.checks.policies import check_policies, check_undo, longest_ms
 from bext_workflow.model.json import Json
+from bext_workflow.model.wait import WaitDefinition
 from bext_workflow.service.wiring import Finding, Report, Severity
 from tests.unit.plugin_support import PLUGIN, Install, installer
 from tests.unit.test_config import SPEC, write
@@ -23,8 +24,12 @@ def step(name: str, **settings: Json) -> StepDefinition:
     return StepDefinition(name=name, **settings)
 
 
-def workflow(*steps: StepDefinition) -> WorkflowDefinition:
-    return WorkflowDefinition(id="order", steps=steps)
+def workflow(*steps: StepDefinition, **settings: Json) -> WorkflowDefinition:
+    return WorkflowDefinition(id="order", steps=steps, **settings)
+
+
+def wait(**settings: Json) -> WaitDefinition:
+    return WaitDefinition(signal="approved", **settings)
 
 
 def graph(*steps: StepDefinition) -> list[tuple[str, str]]:
@@ -77,6 +82,23 @@ class TestGraph:
     def test_a_step_that_goes_to_itself(self) -> None:
         assert graph(step("a", branches=("a", "end"), next="a")) == [("loop", "order@1")]
 
+    def test_what_follows_a_time_out_is_reached(self) -> None:
+        approve = step("approve", wait=wait(timeout_ms=5, on_timeout="remind"), next="ship")
+        assert graph(approve, step("remind"), step("ship")) == []
+
+    def test_a_time_out_is_a_way_round_and_a_way_out(self) -> None:
+        approve = step("approve", wait=wait(timeout_ms=5, on_timeout="remind"), next="end")
+        assert graph(approve, step("remind", next="approve")) == [("loop", "order@1")]
+        stuck = step("approve", wait=wait(timeout_ms=5, on_timeout="end"), next="again")
+        assert graph(stuck, step("again", next="approve")) == [("loop", "order@1")]
+
+    def test_a_time_out_of_what_is_never_reached_reaches_nothing(self) -> None:
+        approve = step("approve", wait=wait(timeout_ms=5, on_timeout="remind"), next="end")
+        assert graph(step("a", next="end"), approve, step("remind", next="end")) == [
+            ("step-unreachable", "order@1, step approve"),
+            ("step-unreachable", "order@1, step remind"),
+        ]
+
 
 class TestPolicies:
     def test_the_defaults_are_fine(self) -> None:
@@ -108,6 +130,58 @@ class TestPolicies:
         policy = RetryPolicy(max_attempts=10**9, backoff_ms=1, backoff_multiplier=1.0, max_backoff_ms=1)
         assert longest_ms(policy, 0) == 10**9 - 1
 
+    def test_the_longest_time_is_cut_by_max_elapsed_ms(self) -> None:
+        """Semantics §3: no retry starts after it; the attempt that has started goes on."""
+        policy = RetryPolicy(max_attempts=3000, max_elapsed_ms=60_000)
+        assert longest_ms(policy, 1000) == 61_000
+        assert longest_ms(RetryPolicy(max_attempts=2, max_elapsed_ms=60_000), 1000) == 3000
+
+
+class TestWaits:
+    """What the host does itself is called by nobody: only how long it takes can be wrong."""
+
+    @staticmethod
+    def found(*steps: StepDefinition, **settings: Json) -> list[tuple[str, str]]:
+        return [(one.code, one.message) for one in check_policies(workflow(*steps, **settings), "order@1")]
+
+    def test_a_bounded_wait_and_a_sleep_are_fine(self) -> None:
+        long = 30 * 86_400_000
+        assert self.found(step("a", wait=wait(timeout_ms=long)), step("b", sleep_ms=long)) == []
+
+    def test_a_wait_without_a_bound_is_told_unless_the_run_has_one(self) -> None:
+        assert self.found(step("a", wait=wait())) == [("wait-unbounded", "a run waits here until the signal comes")]
+        assert self.found(step("a", wait=wait()), timeout_ms=1000) == []
+
+    @pytest.mark.parametrize("settings", [{"sleep_ms": 1000}, {"wait": wait(timeout_ms=1000)}])
+    def test_a_wait_that_the_run_does_not_live_to_see_the_end_of(self, settings: dict[str, Json]) -> None:
+        """The run's own time began earlier, so an equal bound is over first."""
+        assert self.found(step("a", **settings), timeout_ms=1001) == []
+        assert self.found(step("a", **settings), timeout_ms=1000) == [
+            ("wait-outlives-run", "it waits 1000 ms, and the whole run has 1000 ms")
+        ]
+
+    def test_a_time_out_that_is_never_taken_is_named(self) -> None:
+        never = step("a", wait=wait(timeout_ms=9, on_timeout="end"))
+        ((_, message),) = self.found(never, timeout_ms=5)
+        assert message.endswith(", so that it never goes to 'end'")
+
+    def test_settings_of_code_that_is_never_called(self) -> None:
+        idle: dict[str, Json] = {
+            "retries": RetryPolicy.none(),
+            "idempotent": False,
+            "timeout_ms": 5,
+            "branches": ("a",),
+            "compensation_retries": RetryPolicy.none(),
+            "compensate_on_failure": True,
+            "undo_idempotent": False,
+            "pivot": True,
+        }
+        assert self.found(step("a", sleep_ms=1, max_visits=2, **idle)) == [
+            ("wait-says-too-much", f"the host does it, and it states {', '.join(idle)}")
+        ]
+        assert self.found(step("a", sleep_ms=1, retry_on=("X",)))[0][1].endswith("retry_on")
+        assert self.found(step("a", sleep_ms=1), retry_on=("X",)) == []
+
 
 class TestUndo:
     @staticmethod
@@ -132,6 +206,11 @@ class TestUndo:
     def test_no_undo_at_all_is_told_where_something_can_be_left(self) -> None:
         assert self.found(step("a"), has_undo=False) == []
         assert self.found(step("a"), step("b"), has_undo=False) == ["no-undo: the plugin has no compensate_step"]
+
+    def test_waits_have_nothing_to_undo(self) -> None:
+        waits = step("w", wait=wait()), step("s", sleep_ms=1)
+        assert self.found(step("a"), *waits, has_undo=False) == []
+        assert self.found(*waits, has_undo=True) == []
 
 
 class TestLive:

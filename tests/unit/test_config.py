@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 
 from bext_workflow.config import ConfigProblems, effective, find_config, load_config, parse_listen
-from bext_workflow.config.settings import Host, Limits, Plugin, Retries, Settings, Step, Table, Workflow
+from bext_workflow.config.settings import (
+    Host,
+    Limits,
+    Plugin,
+    Retries,
+    Settings,
+    Step,
+    Table,
+    UndoRetries,
+    Wait,
+    Workflow,
+)
 from bext_workflow.errors import ConfigError
 from bext_workflow.model.definition import StepDefinition
 from bext_workflow.model.json import Json, verify
@@ -116,10 +127,10 @@ class TestDefaults:
             assert getattr(config, key) == getattr(model, key), key
         for key in policies:
             policy: RetryPolicy = getattr(model, key)
-            stated: Retries = getattr(config, key)
-            assert all(getattr(policy, name) == getattr(stated, name) for name in Retries.model_fields)
+            stated: UndoRetries = getattr(config, key)
+            assert all(getattr(policy, name) == getattr(stated, name) for name in type(stated).model_fields)
 
-    @pytest.mark.parametrize("table", [Settings, Host, Limits, Plugin, Workflow, Step, Retries])
+    @pytest.mark.parametrize("table", [Settings, Host, Limits, Plugin, Workflow, Step, Wait, Retries, UndoRetries])
     def test_every_key_is_described(self, table: type[Table]) -> None:
         assert all(field.description for field in table.model_fields.values())
         assert table.model_fields.keys().isdisjoint(table.later)
@@ -262,6 +273,7 @@ class TestKeys:
                 "plugins[0].workflows[0].steps[0].retries.max_attempt",
                 "max_attempts",
             ),
+            (steps('{ name = "a", wait = { timeout = 3 } }'), f"{FIRST_STEP}.wait.timeout", "timeout_ms"),
             (
                 steps('{ name = "a", compensation_retries = { backof_ms = 3 } }'),
                 "plugins[0].workflows[0].steps[0].compensation_retries.backof_ms",
@@ -287,7 +299,6 @@ class TestKeys:
             *(
                 (f"{ORDER}{key} = 1\nsteps = [{{ name = 'a' }}]\n", f"plugins[0].workflows[0].{key}")
                 for key in (
-                    "timeout_ms",
                     "context_schema",
                     "sensitive",
                     "on_incident",
@@ -302,8 +313,6 @@ class TestKeys:
                     "heartbeat_ms",
                     "join",
                     "map",
-                    "wait",
-                    "sleep_ms",
                     "workflow",
                     "transactional",
                     "rate",
@@ -311,9 +320,13 @@ class TestKeys:
                 )
             ),
             (steps("{ name = 'a', next = ['b'] }"), "plugins[0].workflows[0].steps[0].next"),
+            *(
+                (steps(f"{{ name = 'a', wait = {{ signal = 's', {key} = {{}} }} }}"), f"{FIRST_STEP}.wait.{key}")
+                for key in ("schema", "approval")
+            ),
             (
-                steps("{ name = 'a', retries = { max_elapsed_ms = 1 } }"),
-                "plugins[0].workflows[0].steps[0].retries.max_elapsed_ms",
+                steps("{ name = 'a', compensation_retries = { max_elapsed_ms = 1 } }"),
+                f"{FIRST_STEP}.compensation_retries.max_elapsed_ms",
             ),
         ],
         ids=lambda text: text.split(".")[-1] if "\n" not in text else "",
@@ -370,6 +383,20 @@ class TestKeys:
                 "plugins[0].workflows[0].steps[0].description",
                 "holds a NUL character",
             ),
+            (steps("{ name = 'a', wait = 5 }"), f"{FIRST_STEP}.wait", "is an integer, not a table"),
+            (steps("{ name = 'a', wait = { signal = 'a b' } }"), f"{FIRST_STEP}.wait.signal", "'a b' is not a name"),
+            (steps("{ name = 'a', wait = { into = '' } }"), f"{FIRST_STEP}.wait.into", "is 0 long, must be at least 1"),
+            (
+                steps("{ name = 'a', wait = { timeout_ms = -1 } }"),
+                f"{FIRST_STEP}.wait.timeout_ms",
+                "is -1, must be at least 0",
+            ),
+            (steps("{ name = 'a', sleep_ms = 1.5 }"), f"{FIRST_STEP}.sleep_ms", "is a number, not an integer"),
+            (
+                f"{ORDER}timeout_ms = 1000000000001\nsteps = [{A}]\n",
+                "plugins[0].workflows[0].timeout_ms",
+                "is 1000000000001, must be at most 1000000000000",
+            ),
             (
                 f"{ORDER}version = 0\nsteps = [{{ name = 'a' }}]\n",
                 "plugins[0].workflows[0].version",
@@ -389,6 +416,7 @@ class TestKeys:
                     ("backoff_multiplier", "0.5", "is 0.5, must be at least 1.0"),
                     ("backoff_multiplier", "nan", "is nan, not a finite number"),
                     ("backoff_multiplier", "inf", "is inf, not a finite number"),
+                    ("max_elapsed_ms", "-1", "is -1, must be at least 0"),
                     ("jitter", "1.5", "is 1.5, must be at most 1.0"),
                     ("jitter", "-0.1", "is -0.1, must be at least 0.0"),
                     ("on_exhausted", "'retry'", "must be 'compensate', 'fail' or 'incident'"),

@@ -10,6 +10,7 @@ from bext_workflow import OnExhausted, RetryPolicy, StepDefinition, WorkflowDefi
 from bext_workflow.config import load_config
 from bext_workflow.errors import ConfigError
 from bext_workflow.model.policy import DEFAULT_COMPENSATION_RETRIES
+from bext_workflow.model.wait import WaitDefinition
 from bext_workflow.plugin.overlay import WorkflowEntry, define, overlay
 from tests.unit.test_config import SPEC, write
 
@@ -130,6 +131,108 @@ class TestOverlay:
         assert raised.value.mend
 
 
+WAITING = WorkflowDefinition(
+    id="order",
+    retry_on=("ShopTimeout",),
+    steps=(
+        StepDefinition(name="pack"),
+        StepDefinition(
+            name="approve", wait=WaitDefinition(signal="ok", timeout_ms=500, on_timeout="late"), next="rest"
+        ),
+        StepDefinition(name="late", next="rest"),
+        StepDefinition(name="rest", sleep_ms=1000),
+    ),
+)
+
+
+def waiting(approve: str = "", rest: str = "", pack: str = "") -> str:
+    return (
+        f'steps = [{{ name = "pack"{pack} }}, {{ name = "approve"{approve} }}, {{ name = "late" }}, '
+        f'{{ name = "rest"{rest} }}]\n'
+    )
+
+
+class TestOverlayOfWaits:
+    """Semantics §10: how a step waits is graph, how long is policy."""
+
+    def test_the_numbers_of_waits_are_policy(self, tmp_path: Path) -> None:
+        laid = overlay(WAITING, entry(tmp_path, waiting(", wait = { timeout_ms = 9 }", ", sleep_ms = 7")))
+        assert laid.by_name["approve"].wait == WaitDefinition(signal="ok", timeout_ms=9, on_timeout="late")
+        assert laid.by_name["rest"].sleep_ms == 7
+        assert laid.digest == WAITING.digest
+
+    def test_a_bound_of_the_run_and_of_retries_are_policy(self, tmp_path: Path) -> None:
+        text = f"timeout_ms = 99\n{waiting(pack=', retries = { max_elapsed_ms = 5 }')}"
+        laid = overlay(WAITING, entry(tmp_path, text))
+        assert (laid.timeout_ms, laid.by_name["pack"].retries.max_elapsed_ms) == (99, 5)
+        assert laid.digest == WAITING.digest
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            waiting(),
+            waiting(", wait = {}"),
+            waiting(', wait = { signal = "ok", timeout_ms = 500, on_timeout = "late" }', ", sleep_ms = 1000"),
+        ],
+    )
+    def test_saying_the_same_changes_nothing(self, tmp_path: Path, text: str) -> None:
+        assert overlay(WAITING, entry(tmp_path, text)) == WAITING
+
+    @pytest.mark.parametrize(
+        ("text", "path", "reason"),
+        [
+            (
+                waiting(', wait = { signal = "go" }'),
+                "steps[1].wait.signal",
+                "step 'approve' has signal 'ok' in the plugin's own workflow",
+            ),
+            (
+                waiting(', wait = { into = "decision" }'),
+                "steps[1].wait.into",
+                "step 'approve' has into not set in the plugin's own workflow",
+            ),
+            (
+                waiting(', wait = { on_timeout = "end" }'),
+                "steps[1].wait.on_timeout",
+                "step 'approve' has on_timeout 'late' in the plugin's own workflow",
+            ),
+            (
+                waiting(rest=', wait = { signal = "go" }'),
+                "steps[3].wait",
+                "step 'rest' is no wait of the plugin's own",
+            ),
+            (
+                waiting(pack=', wait = { signal = "go" }'),
+                "steps[0].wait",
+                "step 'pack' is no wait of the plugin's own",
+            ),
+            (waiting(pack=", sleep_ms = 5"), "steps[0].sleep_ms", "step 'pack' is no sleep of the plugin's own"),
+            (waiting(", sleep_ms = 5"), "steps[1].sleep_ms", "step 'approve' is no sleep of the plugin's own"),
+            (
+                waiting(rest=", sleep_ms = 0"),
+                "steps[3].sleep_ms",
+                "step 'rest' sleeps in the plugin's own workflow",
+            ),
+            (
+                waiting(", wait = { timeout_ms = 0 }"),
+                "steps[1].wait.on_timeout",
+                "goes to 'late' when the time is over, and timeout_ms = 0 means that it never is",
+            ),
+            (
+                waiting(rest=", pivot = true"),
+                "steps[3].pivot",
+                "step 'rest' is done by the host, which waits there: no code is called that pivot could be about",
+            ),
+        ],
+    )
+    def test_what_is_waited_for_cannot_be_changed(self, tmp_path: Path, text: str, path: str, reason: str) -> None:
+        """P49: runs that wait already would not be those of the workflow any more."""
+        with pytest.raises(ConfigError) as raised:
+            overlay(WAITING, entry(tmp_path, text))
+        assert (raised.value.path, raised.value.reason) == (f"plugins[0].workflows[0].{path}", reason)
+        assert raised.value.mend
+
+
 class TestDefinition:
     def test_absent_keys_are_the_defaults(self, tmp_path: Path) -> None:
         (only,) = define(entry(tmp_path, 'steps = [{ name = "a" }]\n')).steps
@@ -180,6 +283,78 @@ class TestDefinition:
                 StepDefinition(name="c", pivot=True),
             ),
         )
+
+    def test_waits_arrive(self, tmp_path: Path) -> None:
+        text = """
+        timeout_ms = 86400000
+        steps = [
+            { name = "approve", wait = { signal = "ok", into = "by", timeout_ms = 5, on_timeout = "end" } },
+            { name = "plain", wait = { signal = "go" }, max_visits = 3, idempotent = true, pivot = false },
+            { name = "rest", sleep_ms = 1000, description = "till the bank has it" },
+            { name = "act", sleep_ms = 0, retries = { max_elapsed_ms = 60000 } },
+        ]
+        """
+        assert define(entry(tmp_path, text)) == WorkflowDefinition(
+            id="order",
+            timeout_ms=86_400_000,
+            steps=(
+                StepDefinition(
+                    name="approve", wait=WaitDefinition(signal="ok", into="by", timeout_ms=5, on_timeout="end")
+                ),
+                StepDefinition(name="plain", wait=WaitDefinition(signal="go"), max_visits=3),
+                StepDefinition(name="rest", sleep_ms=1000, description="till the bank has it"),
+                StepDefinition(name="act", retries=RetryPolicy(max_elapsed_ms=60_000)),
+            ),
+        )
+
+    @pytest.mark.parametrize(
+        "stated",
+        [
+            "retries = { max_attempts = 1 }",
+            'retry_on = ["OSError"]',
+            "idempotent = false",
+            "timeout_ms = 60000",
+            'branches = ["end"]',
+            "compensation_retries = { max_attempts = 1 }",
+            "compensate_on_failure = true",
+            "undo_idempotent = false",
+            "pivot = true",
+        ],
+    )
+    @pytest.mark.parametrize("hosted", ['wait = { signal = "ok" }', "sleep_ms = 5"])
+    def test_what_is_about_code_makes_no_sense_where_the_host_waits(
+        self, tmp_path: Path, stated: str, hosted: str
+    ) -> None:
+        with pytest.raises(ConfigError, match="no code is called") as raised:
+            define(entry(tmp_path, f'steps = [{{ name = "a", {hosted}, {stated} }}]\n'))
+        assert raised.value.path == f"plugins[0].workflows[0].steps[0].{stated.partition(' ')[0]}"
+        assert raised.value.mend
+
+    @pytest.mark.parametrize(
+        ("hosted", "path", "reason"),
+        [
+            ("wait = {}", ".steps[0].wait.signal", "is missing"),
+            ('wait = { signal = "ok" }, sleep_ms = 5', ".steps[0]", "step 'a' states wait and sleep_ms"),
+            ('wait = { signal = "ok", on_timeout = "end" }', ".steps[0].wait.on_timeout", "goes to 'end' when"),
+            (
+                'wait = { signal = "ok", timeout_ms = 5, on_timeout = "b" }',
+                "",
+                "workflow 'order' version 1: step 'a' goes to 'b', which is not a step",
+            ),
+        ],
+    )
+    def test_a_wait_that_cannot_be(self, tmp_path: Path, hosted: str, path: str, reason: str) -> None:
+        with pytest.raises(ConfigError) as raised:
+            define(entry(tmp_path, f'steps = [{{ name = "a", {hosted} }}]\n'))
+        assert raised.value.path == f"plugins[0].workflows[0]{path}"
+        assert raised.value.reason.startswith(reason)
+        assert raised.value.mend
+
+    def test_what_follows_a_time_out_is_reached_by_choice_only(self, tmp_path: Path) -> None:
+        """Semantics §3: never by fall-through."""
+        late = 'wait = { signal = "ok", timeout_ms = 5, on_timeout = "b" }'
+        with pytest.raises(ConfigError, match="step 'a' would fall through into 'b'"):
+            define(entry(tmp_path, f'steps = [{{ name = "a", {late} }}, {{ name = "b" }}]\n'))
 
     def test_a_graph_that_cannot_be_run_names_the_entry(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=r"plugins\[0\].workflows\[0\]: .* step 'a' goes to"):

@@ -227,16 +227,20 @@ def p17_every_ending_is_told_of(run: Record) -> None:
 
 
 def p18_an_accepted_cancel_never_ends_completed(run: Record) -> None:
-    """Unless a pivot had outrun it and a person decided to go on."""
-    stopped = False
+    """Nor FAILED, but by an undo. Unless a pivot had outrun it and a person decided to go on."""
+    stopped = undo_failed = False
     for event in run.events:
         match event:
             case StopRequested():
                 stopped = True
-            case RunReopened() | IncidentOpened(kind=IncidentKind.STUCK_AFTER_PIVOT):
-                stopped = False
+            case RunReopened(undo=False) | IncidentOpened(kind=IncidentKind.STUCK_AFTER_PIVOT):
+                stopped = undo_failed = False
+            case IncidentOpened(call=Call.UNDO):
+                undo_failed = True
             case RunCompleted():
                 assert not stopped
+            case RunFailed():
+                assert undo_failed or not stopped
             case _:
                 pass
 
