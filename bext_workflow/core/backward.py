@@ -10,6 +10,7 @@ from bext_workflow.core.forks import undo_target
 from bext_workflow.core.incidents import open_completion_failed, open_for_undo
 from bext_workflow.core.input import Answer, Continued, Failed, Lost, Parked, Retried
 from bext_workflow.core.state import ROOT, Undo
+from bext_workflow.errors import Conflict
 from bext_workflow.model.event import (
     AttemptCleared,
     AttemptFailed,
@@ -78,7 +79,7 @@ def current(draft: Draft) -> tuple[Completed, Undo]:
     """The entry that is being undone, and where its undo stands."""
     entry, undo = undo_target(draft.state), draft.state.undo
     if entry is None or undo is None:
-        raise ValueError("nothing is being undone")
+        raise Conflict(f"the run is {draft.state.status} and nothing of it is being undone")
     return entry, undo
 
 

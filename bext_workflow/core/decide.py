@@ -50,7 +50,7 @@ LEGAL: dict[type, frozenset[WorkflowStatus]] = {
     TimerDue: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.WAITING, WorkflowStatus.SUSPENDED}),
     Expired: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.WAITING, WorkflowStatus.SUSPENDED}),
     Settled: frozenset({WorkflowStatus.PENDING, WorkflowStatus.RUNNING, WorkflowStatus.WAITING}),
-    Undone: frozenset({WorkflowStatus.COMPENSATING, WorkflowStatus.SUSPENDED}),
+    Undone: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.COMPENSATING, WorkflowStatus.SUSPENDED}),
     Notified: _ANY - {WorkflowStatus.PENDING},
     Recovered: _ANY,
     Late: _ANY,

@@ -21,10 +21,11 @@ from bext_workflow.host.appending import index_of
 from bext_workflow.host.committer import Committer
 from bext_workflow.host.deadlines import Deadlines
 from bext_workflow.host.dispatcher import Dispatcher
-from bext_workflow.host.driver import Driver, Held
+from bext_workflow.host.driver import Driver
 from bext_workflow.host.invoke import Invoker
 from bext_workflow.host.patience import patiently
 from bext_workflow.host.plans import RegistryPlans
+from bext_workflow.host.progress import Held
 from bext_workflow.host.shop import Shop
 from bext_workflow.host.threads import Threads
 from bext_workflow.host.trouble import Trouble

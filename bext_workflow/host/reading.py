@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from bext_workflow.core.input import Answer, Continued, End, Failed, Lost, Parked, Retried
+from bext_workflow.core.input import Answer, Continued, End, Failed, Lost, Next, Parked, Retried
 from bext_workflow.errors import InvalidJson
 from bext_workflow.host.reading_wait import until_ms, wait_fault
 from bext_workflow.host.text import describe, plain
 from bext_workflow.model.json import EMPTY, Document, Json, JsonObject, detach
-from bext_workflow.model.names import END
 from bext_workflow.model.outcome import NotDone, StepOutcome, Unknown
 
 MAX_RETRY_MS = 24 * 60 * 60 * 1000
@@ -50,8 +49,7 @@ def _read_continue(result: StepOutcome.Continue, max_bytes: int) -> End:
         undo_data = _detach_any(result.undo_data)
     except InvalidJson as error:
         return Lost(reason=f"refused: {error}", evidence={"returned": describe(result)})
-    chosen = result.next if isinstance(result.next, str) else None
-    return Continued(updates=updates if updates.value else EMPTY, next=chosen, undo_data=undo_data)
+    return Continued(updates=updates if updates.value else EMPTY, next=_next(result.next), undo_data=undo_data)
 
 
 def _read_wait(result: StepOutcome.Wait, max_bytes: int) -> End:
@@ -66,7 +64,7 @@ def _read_wait(result: StepOutcome.Wait, max_bytes: int) -> End:
         until=until_ms(result),
         for_ms=result.for_ms,
         into=result.into,
-        next=result.next if isinstance(result.next, str) else None,
+        next=_next(result.next),
         on_timeout=result.on_timeout,
         undo_data=undo_data,
     )
@@ -108,6 +106,10 @@ def _is(form: type, value: object) -> bool:
 def _next_fault(chosen: object) -> str | None:
     if chosen is None or isinstance(chosen, str):
         return None
-    if isinstance(chosen, list | tuple):
-        return f'Continue.next names several steps, and forks are not supported yet: name one, or "{END}"'
-    return f"Continue.next is {describe(chosen)}, not the name of a step"
+    if isinstance(chosen, list | tuple) and all(isinstance(name, str) for name in chosen):
+        return None
+    return f"next is {describe(chosen)}, not the name of a step, or a list of names"
+
+
+def _next(chosen: str | list[str] | None) -> Next:
+    return tuple(chosen) if isinstance(chosen, list | tuple) else chosen

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
+from bext_workflow.core.forks import undo_target
 from bext_workflow.core.state import State
 from bext_workflow.core.work import Compensate, Execute, Notify, Verify
-from bext_workflow.model.context import ContextView, Layers
+from bext_workflow.model.context import ContextView, Layers, copy_json
 from bext_workflow.model.json import Json
 from bext_workflow.model.run import Completed, WorkflowRun
 from bext_workflow.model.status import Call, WorkflowStatus
@@ -25,15 +28,25 @@ def of(state: State, action: Execute | Compensate | Verify | Notify) -> Workflow
 
 def _for_step(state: State, action: Execute | Verify) -> WorkflowRun:
     """For `run_step`, and for `verify_step` of a step in doubt."""
-    return _snapshot(state, state.context, action.step, action.visit, action.attempt, action.key)
+    context = state.context_of(action.branch)
+    run = _snapshot(state, context, action.step, action.visit, action.attempt, action.key)
+    branch = state.branch(action.branch)
+    if branch.index is None or branch.item_group is None:
+        return run
+    return replace(run, index=branch.index, item=_item(state, branch.item_group, branch.index))
 
 
 def _for_undo(state: State, action: Compensate | Verify) -> WorkflowRun:
-    """For `compensate_step`: the latest context with the visit's own updates over it (semantics §5)."""
-    entry = state.pending
+    """For `compensate_step`: the branch's latest context with the visit's own updates over it (semantics §5)."""
+    entry = undo_target(state)
     own: Completed = entry if entry is not None else Completed(step=action.step, visit=action.visit)
-    context = state.context.merged(own.updates)
+    context = state.context_of(own.branch).merged(own.updates)
     return _snapshot(state, context, action.step, action.visit, action.attempt, action.key, undo_data=own.undo_data)
+
+
+def _item(state: State, group_id: int, index: int) -> Json:
+    group = state.group(group_id)
+    return copy_json(state.context_of(group.parent).get(group.over or "")[index])
 
 
 def _for_ending(state: State, action: Notify) -> WorkflowRun:

@@ -39,7 +39,8 @@ class WorkflowRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `context` is a read-only mapping; what is nested in it is the plugin's own copy. `idempotency_key` is the same for
     every attempt of this visit, on every host and after every crash: hand it to the services that you call. `attempt`
-    and `visit` count from 1. `undo_data` and `failure` are set while the run compensates. Instants are ms since
+    and `visit` count from 1. In the branches of a map `item` is the one that the branch is for, and
+    `index` its place. `undo_data` and `failure` are set while the run compensates. Instants are ms since
     the epoch, UTC.
     """
 
@@ -55,6 +56,8 @@ class WorkflowRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     completed: Completed | None = None
     undo_data: Json = None
     failure: str | None = None
+    item: Json = None
+    index: int | None = None
     key: str | None = None
     tags: Mapping[str, str] = {}
     created_at: int = 0
