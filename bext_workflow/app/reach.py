@@ -20,6 +20,9 @@ from bext_workflow.service.wiring import Reached, Target
 
 _SLICE_MS = 30_000
 
+_LOOK_MS = 500
+"""How soon a command that waits for a host notices that there is none any more."""
+
 
 @asynccontextmanager
 async def reach(target: Target) -> AsyncIterator[Reached]:
@@ -68,14 +71,23 @@ class Direct:
         self.workflows: Workflows = parts.catalog()
 
     async def drive(self, run_id: str, *, wait_ms: int | None) -> RunView:
-        """Waits for the host if there is one; else takes the driver's seat for this one run (semantics §11)."""
+        """Waits for the host if there is one; else takes the driver's seat for this one run (semantics §11).
+
+        It looks again now and then: the host may go, and the one that was there may have driven another run alone.
+        """
         whole_id = (await self.runs.get(run_id)).run_id
-        if not await self._parts.store.hosts():
-            try:
-                return await self._drive_alone(whole_id, wait_ms)
-            except StoreBusy:
-                pass  # a host has come up in between: it drives
-        return await self._wait(whole_id, StoreEngine(self._parts.store, self._parts.clock), wait_ms)
+        left_ms = wait_ms
+        while True:
+            if not await self._parts.store.hosts():
+                try:
+                    return await self._drive_alone(whole_id, left_ms)
+                except StoreBusy:
+                    pass  # a host has come up in between: it drives
+            slice_ms = _LOOK_MS if left_ms is None else min(left_ms, _LOOK_MS)
+            run = await self._wait(whole_id, StoreEngine(self._parts.store, self._parts.clock), slice_ms)
+            left_ms = None if left_ms is None else left_ms - slice_ms
+            if stands_still(run.status) or (left_ms is not None and left_ms <= 0):
+                return run
 
     async def _drive_alone(self, run_id: str, wait_ms: int | None) -> RunView:
         logger = structlog.wrap_logger(
