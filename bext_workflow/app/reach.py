@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, redirect_stdout
 
 import structlog
 
@@ -31,7 +32,8 @@ async def reach(target: Target) -> AsyncIterator[Reached]:
         async with HttpClient(target.url, target.token) as client:
             yield Remote(target.url, client)
         return
-    parts = load(target.config, degraded=True)
+    with redirect_stdout(sys.stderr):
+        parts = load(target.config, degraded=True)
     await parts.store.open(migrate=False)
     try:
         yield Direct(parts)
@@ -94,10 +96,12 @@ class Direct:
             structlog.PrintLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
         )
         host: Host = self._parts.host(HostTelemetry(logger), self._parts.settings(), only=run_id)
-        async with host.running():
-            run = await self._wait(run_id, host, wait_ms)
-            if stands_still(run.status):
-                await host.idle()  # what follows an ending, such as `on_workflow_complete`, is part of the drive
+        # Standard output is for the command's own data: what plugins print goes beside it.
+        with redirect_stdout(sys.stderr):
+            async with host.running():
+                run = await self._wait(run_id, host, wait_ms)
+                if stands_still(run.status):
+                    await host.idle()  # what follows an ending, such as `on_workflow_complete`, is part of the drive
         return await self.runs.get(run_id)
 
     async def _wait(self, run_id: str, engine: Engine, wait_ms: int | None) -> RunView:
