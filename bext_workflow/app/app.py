@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, redirect_stdout
 from pathlib import Path
 
 from bext_workflow.app.parts import Parts, load
@@ -23,7 +24,8 @@ class App:
         return reach(target)
 
     async def check(self, target: Target, *, strict: bool) -> Report:
-        examined = examine(target.config)
+        with redirect_stdout(sys.stderr):  # as in `load`
+            examined = examine(target.config)
         further: list[Finding] = []
         if examined.registry is not None and not examined.registry.left_out:
             further = await _live_findings(load(target.config, degraded=True))

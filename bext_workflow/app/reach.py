@@ -32,8 +32,7 @@ async def reach(target: Target) -> AsyncIterator[Reached]:
         async with HttpClient(target.url, target.token) as client:
             yield Remote(target.url, client)
         return
-    with redirect_stdout(sys.stderr):
-        parts = load(target.config, degraded=True)
+    parts = load(target.config, degraded=True)
     await parts.store.open(migrate=False)
     try:
         yield Direct(parts)
@@ -96,8 +95,7 @@ class Direct:
             structlog.PrintLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
         )
         host: Host = self._parts.host(HostTelemetry(logger), self._parts.settings(), only=run_id)
-        # Standard output is for the command's own data: what plugins print goes beside it.
-        with redirect_stdout(sys.stderr):
+        with redirect_stdout(sys.stderr):  # as in `load`
             async with host.running():
                 run = await self._wait(run_id, host, wait_ms)
                 if stands_still(run.status):
