@@ -210,12 +210,12 @@ class Driver:
                     end = await invoker.step(call, max_bytes=limit)
                 finally:
                     self._handle = None
-                return Finished(branch=action.branch, end=self._within_limit(end))
+                return Finished(branch=action.branch, end=self._within_limit(end, call))
             case Compensate():
                 return Undone(await invoker.undo(call))
             case Verify():
                 answer = await invoker.verify(call, max_bytes=limit)
-                if isinstance(answer, Continued) and isinstance(self._within_limit(answer), Lost):
+                if isinstance(answer, Continued) and isinstance(self._within_limit(answer, call), Lost):
                     answer = Unknown()
                 return Verified(call=action.call, branch=action.branch, answer=answer)
             case Notify():
@@ -250,6 +250,7 @@ class Driver:
             timeout_ms = self._state.plan.step(action.step).timeout_ms
         run = snapshot.of(self._state, action)
         return invoke.Call(
+            plugin=self._plugin.name,
             hook=hook,
             run=run,
             timeout_ms=timeout_ms,
@@ -268,7 +269,7 @@ class Driver:
 
         return told
 
-    def _within_limit(self, end: End) -> End:
+    def _within_limit(self, end: End, call: invoke.Call) -> End:
         """Refuses updates that would make the context too large. The running sum only ever overstates the size."""
         if not isinstance(end, Continued):
             return end
@@ -279,8 +280,8 @@ class Driver:
         if size <= self._shop.context_bytes:
             self._context_bytes = size
             return end
-        reason = f"refused: the context would be {size} bytes of JSON, over the limit of {self._shop.context_bytes}"
-        return Lost(reason=reason, evidence={"returned": describe(end.updates.value)})
+        why = f"the context would be {size} bytes of JSON, over the limit of {self._shop.context_bytes}"
+        return call.refused(why, end.updates.value)
 
     # What follows
 

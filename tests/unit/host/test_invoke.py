@@ -58,7 +58,7 @@ class Stage:
             self.told.set()
 
         hook = Hook(function, inspect.iscoroutinefunction(function))
-        return Call(hook=hook, run=run, timeout_ms=timeout_ms, handle=Handle(), on_late=on_late)
+        return Call(plugin="shop", hook=hook, run=run, timeout_ms=timeout_ms, handle=Handle(), on_late=on_late)
 
     async def step(self, function: Callable[..., object]) -> End:
         async with within():
@@ -334,7 +334,7 @@ async def test_updates_that_json_cannot_carry_are_refused_with_their_path(
     """P46"""
     end = await Stage().step(shaped(lambda: StepOutcome.Continue({"order": {"total": value}})))
     assert isinstance(end, Lost)
-    assert end.reason.startswith("refused: ")
+    assert end.reason.startswith("plugin 'shop', workflow 'order', step 'pack': refused: ")
     assert reason in end.reason
 
 
