@@ -46,13 +46,17 @@ class App:
 
 async def _live_findings(parts: Parts) -> list[Finding]:
     """What the live runs say about what would be served. A store that is not there yet has none."""
-    if parts.config.store.startswith("sqlite:") and not Path(parts.config.store.removeprefix("sqlite:")).exists():
+    if _is_missing(parts.config.store):
         return []
     await parts.store.open(migrate=False)
     try:
         return await _compare(parts)
     finally:
         await parts.store.close()
+
+
+def _is_missing(store: str) -> bool:
+    return store.startswith("sqlite:") and not Path(store.removeprefix("sqlite:")).exists()
 
 
 async def _compare(parts: Parts) -> list[Finding]:
