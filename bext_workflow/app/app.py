@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, redirect_stdout
 from pathlib import Path
 
-from bext_workflow.app.parts import Parts, load
+from bext_workflow.app.parts import Parts, assemble
 from bext_workflow.app.reach import reach
 from bext_workflow.checks import check_live, examine, make_report
 from bext_workflow.config import effective, load_config
@@ -27,8 +27,9 @@ class App:
         with redirect_stdout(sys.stderr):  # as in `load`
             examined = examine(target.config)
         further: list[Finding] = []
-        if examined.registry is not None and not examined.registry.left_out:
-            further = await _live_findings(load(target.config, degraded=True))
+        config, registry = examined.config, examined.registry
+        if config is not None and registry is not None and not registry.left_out:
+            further = await _live_findings(assemble(config, registry))
         return make_report(examined, strict=strict, further=further)
 
     def config(self, target: Target) -> JsonObject:

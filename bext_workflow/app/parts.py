@@ -80,6 +80,11 @@ def load(path: Path | None, *, degraded: bool) -> Parts:
     info = HostInfo(data_dir=config.data_dir, store=config.store)
     with redirect_stdout(sys.stderr):  # standard output is for a command's own data, whatever plugins print
         registry = load_plugins(config.plugins, info, degraded=degraded)
+    return assemble(config, registry)
+
+
+def assemble(config: Config, registry: Registry) -> Parts:
+    """The parts of a config whose plugins are loaded. Raises `ConfigError` for a store that nothing opens."""
     return Parts(
         config=config,
         registry=registry,

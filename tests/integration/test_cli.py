@@ -20,6 +20,7 @@ import pytest
 from bext_workflow.app import App
 from bext_workflow.faces.cli.main import run
 from bext_workflow.model.json import Json, JsonObject
+from tests.unit.plugin_support import PLUGIN, installer
 
 CONFIG = """\
 [[plugins]]
@@ -354,6 +355,18 @@ def test_a_good_config_passes_the_check_and_shows_what_is_in_it(shop: Shop) -> N
     assert [item["id"] for item in shop("workflows", "list").json["items"]] == ["checkout"]
     (plugin,) = shop("plugins", "list").json["items"]
     assert (plugin["name"], plugin["distribution"]) == ("workflow-pg", "bext-workflow-pg")
+
+
+def test_a_check_configures_each_plugin_once(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its hooks may cost time, or ask a service: `check` and what it says of the live runs share one loading."""
+    shop(*place_order())
+    configure = '    @hookimpl\n    def configure(self, config):\n        print("configured")\n'
+    installer(tmp_path, monkeypatch)(f"{PLUGIN}\n{configure}")
+    (shop.folder / "bext.config.toml").write_text(f'{CONFIG}\n[[plugins]]\nname = "shop"\n', encoding="utf-8")
+
+    checked = shop("check")
+
+    assert (checked.code, checked.err) == (0, "configured\n")
 
 
 @pytest.mark.parametrize(("config", "said"), [("[host]\nlisen = 1\n", "listen"), ("[[plugins]\n", "at line 1")])
