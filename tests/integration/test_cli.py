@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -20,6 +21,8 @@ import pytest
 from bext_workflow.app import App
 from bext_workflow.faces.cli.main import run
 from bext_workflow.model.json import Json, JsonObject
+from bext_workflow.ports.store import HostRow
+from bext_workflow.stores import SqliteStore
 from tests.unit.plugin_support import PLUGIN, installer
 
 CONFIG = """\
@@ -327,6 +330,19 @@ def test_a_served_store_has_one_driver_and_takes_direct_commands(shop: Shop) -> 
         assert waited.code == 0
         assert shop("runs", "result", started.json["run_id"], "--wait=20s").code == 0
     assert shop("runs", "show", started.json["run_id"], "--url", url).code == 6
+
+
+async def test_a_host_takes_its_seat_after_a_command_that_drives_one_run(shop: Shop) -> None:
+    """Whoever types `serve` while a `runs start --wait` is under way need not type it again."""
+    store, ready = SqliteStore(shop.folder / "bext.db"), shop.folder / "ready.json"
+    await store.open(migrate=True)
+    await store.join(HostRow(host_id="command", pid=812, hostname="here", started_at=0, only="the-run"))
+    with process("serve", "--listen", "127.0.0.1:0", "--ready-file", str(ready), cwd=shop.folder) as host:
+        assert host.stderr is not None
+        told = json.loads(await asyncio.to_thread(host.stderr.readline))
+        assert (told["event"], told["pid"], told["run_id"]) == ("host_waits", 812, "the-run")
+        await store.close()
+        assert json.loads(await asyncio.to_thread(wait_for, ready, host))["pid"] == host.pid
 
 
 def test_ctrl_c_while_waiting_is_130_and_the_run_lives_on(shop: Shop) -> None:
