@@ -101,6 +101,11 @@ class Driver:
         """How many events of the run are behind it."""
         return self._state.seq
 
+    @property
+    def parked(self) -> bool:
+        """Whether the run has become a row that is due at some time."""
+        return self._released and self._index.wake_at is not None
+
     def poke(self, acts: Sequence[InboxRow] = ()) -> None:
         """Acts have arrived, or it is time to look again. A `cancel --now` among them ends the running attempt."""
         # Those that have been taken meanwhile were about a call that is over.
