@@ -188,6 +188,7 @@ class Host:
     async def running(self) -> AsyncIterator[None]:
         """Drives while the block runs; at its end the host drains. Raises what stands in the way of starting."""
         await take_seat(self._store, self._row(), self._clock, self._telemetry)
+        started = False
         try:
             await self.plans.refuse_changed_graphs()
             await self.plans.keep_definitions()
@@ -199,6 +200,7 @@ class Host:
                     self._drivers = drivers
                     drivers.start_soon(self._dispatcher.run, name="dispatcher")
                     self._telemetry.log(names.HOST_STARTED, host_id=self.host_id, pid=os.getpid())
+                    started = True
                     try:
                         yield
                     finally:
@@ -210,6 +212,8 @@ class Host:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._leave()
+            if started:
+                self._telemetry.log(names.HOST_STOPPED, host_id=self.host_id)
 
     async def _drain(self, drivers: TaskGroup) -> None:
         self.drain()
@@ -226,7 +230,6 @@ class Host:
                 await self._store.leave(self.host_id)
             except BextError as error:
                 self._telemetry.log(names.STORE_UNAVAILABLE, error=error.message)
-        self._telemetry.log(names.HOST_STOPPED, host_id=self.host_id)
 
     async def _count_open_incidents(self) -> None:
         for kind in IncidentKind:
