@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from bext_workflow.errors import StoreUnavailable
-from bext_workflow.ports.store import Append, Create, LeaseLost, Member, Result
+from bext_workflow.ports.store import Append, Create, LeaseLost, Loaded, Member, Result
 from bext_workflow.stores import SqliteStore
 from bext_workflow.stores.sqlite.worker import Worker
 from bext_workflow.testing.clock import FakeClock
@@ -30,6 +30,7 @@ class RiggedStore(SqliteStore):
         self.dead = False
         self.down = False
         self.batches: list[list[Member]] = []
+        self.loads: list[int] = []
         self.open_gate = asyncio.Event()
         self.open_gate.set()
         self.refuse: Callable[[Member], Result | None] = lambda _: None
@@ -91,6 +92,12 @@ class RiggedStore(SqliteStore):
         taken = [member for member, verdict in zip(batch, refused, strict=True) if verdict is None]
         results = iter(await super().write(taken) if taken else ())
         return [next(results) if verdict is None else verdict for verdict in refused]
+
+    async def load(self, rid: int, *, after: int = 0) -> Loaded:
+        loaded = await super().load(rid, after=after)
+        self.loads.append(rid)
+        self._moved.set()
+        return loaded
 
     async def leave(self, host_id: str) -> None:
         if not self.dead:

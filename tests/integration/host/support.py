@@ -7,7 +7,6 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import TypeVar
 
 from bext_workflow.host.clock import SystemChance, SystemClock
 from bext_workflow.host.host import Host, HostSettings
@@ -30,16 +29,12 @@ from tests.unit.host.support import Recorder, within
 CONTEXT_BYTES = 100_000
 NOTE = "looked it up"
 
-RunStep = Callable[[WorkflowRun, str], object]
-T = TypeVar("T")
-
 
 # Plugins
 
 
-def steps(*names: str, **fields: Json) -> tuple[StepDefinition, ...]:
-    """Steps that share their policy."""
-    return tuple(StepDefinition(name=name, **fields) for name in names)
+def step(name: str, **fields: Json) -> StepDefinition:
+    return StepDefinition(name=name, **fields)
 
 
 def workflow(*definitions: StepDefinition | str, id_: str = "order", version: int = 1) -> WorkflowDefinition:
@@ -226,6 +221,23 @@ class Desk:
 
         async def there() -> bool:
             return (await self.kinds(run_id)).count(kind) >= times
+
+        await self.store.until(there)
+
+    async def quiet(self) -> None:
+        """Gives the host every chance to do what it must not: many rounds of the loop, and of the disk."""
+        for _ in range(5):
+            await self.store.ping()
+            for _ in range(20):
+                await asyncio.sleep(0)
+
+    async def passed_on(self, run_id: str) -> None:
+        """Waits until the dispatcher has told the run's driver of the acts in its inbox."""
+        (run,) = await self.store.find(run_id)
+        self.store.loads.clear()
+
+        async def there() -> bool:
+            return run.rid in self.store.loads
 
         await self.store.until(there)
 
