@@ -363,11 +363,11 @@ class Driver:
                 raise RuntimeError(f"the store answered an append with {result!r}")
 
     def _accept(self, decision: Decision, index: Index) -> None:
-        self._state = decision.state
+        before, self._state = self._state, decision.state
         self._index = index
         self._released = index.release
         if decision.events:
-            report(self._shop, decision)
+            report(self._shop, before, decision)
 
 
 def started(state: State) -> bool:
