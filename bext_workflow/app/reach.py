@@ -51,12 +51,9 @@ class Remote:
 
     async def drive(self, run_id: str, *, wait_ms: int | None) -> RunView:
         """The host drives; this waits."""
-        left = wait_ms
         while True:
-            slice_ms = _SLICE_MS if left is None else min(left, _SLICE_MS)
-            run = await self.runs.result(run_id, wait_ms=slice_ms)
-            left = None if left is None else left - slice_ms
-            if stands_still(run.status) or (left is not None and left <= 0):
+            run = await self.runs.result(run_id, wait_ms=_SLICE_MS if wait_ms is None else wait_ms)
+            if wait_ms is not None or stands_still(run.status):
                 return run
 
 
