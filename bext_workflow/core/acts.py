@@ -103,7 +103,8 @@ def resolve(draft: Draft, given: Resolve) -> None:
         raise Conflict(f"incident {given.incident} is not open", mend="look at the run again")
     if given.action not in incident.actions:
         allowed = ", ".join(incident.actions)
-        raise Conflict(f"{given.action!r} does not answer an incident {incident.kind}", mend=f"use one of: {allowed}")
+        refused = f"{given.action.value!r} does not answer an incident {incident.kind}"
+        raise Conflict(refused, mend=f"use one of: {allowed}")
     match incident.kind:
         case IncidentKind.IN_DOUBT if incident.call is Call.UNDO:
             _answer_undo_in_doubt(draft, incident, given)

@@ -34,7 +34,7 @@ def undone(draft: Draft, end: Retried | Failed | Lost | None) -> None:
         case None:
             off_the_list(draft, entry, attempt=undo.attempt)
         case Retried():
-            _retry(draft, entry, undo, end.reason, unknown=False, traceback=None)
+            _retry(draft, entry, undo, end.reason, after_ms=end.after_ms)
         case Failed():
             compensation_failed(draft, end.reason, traceback=end.traceback)
         case Lost():
@@ -50,13 +50,13 @@ def verified(draft: Draft, answer: Answer) -> None:
         case Continued() | Parked():
             off_the_list(draft, entry, attempt=undo.attempt)
         case Retried():
-            _retry(draft, entry, undo, answer.reason, unknown=False, traceback=None)
+            _retry(draft, entry, undo, answer.reason, after_ms=answer.after_ms)
         case Failed():
             compensation_failed(draft, answer.reason)
         case NotDone() if undo.lost is not None and undo.lost.crashed:
             again(draft)
         case NotDone():
-            _retry(draft, entry, undo, "verified: not done", unknown=False, traceback=None)
+            _retry(draft, entry, undo, "verified: not done")
         case Unknown():
             open_for_undo(draft, entry, undo, IncidentKind.IN_DOUBT)
         case _:
@@ -145,11 +145,21 @@ def _lose(draft: Draft, entry: Completed, undo: Undo, lost: Lost) -> None:
         compensation_failed(draft, lost.reason, lost.traceback)
 
 
-def _retry(draft: Draft, entry: Completed, undo: Undo, reason: str, *, unknown: bool, traceback: str | None) -> None:
+def _retry(
+    draft: Draft,
+    entry: Completed,
+    undo: Undo,
+    reason: str,
+    *,
+    after_ms: int | None = None,
+    unknown: bool = False,
+    traceback: str | None = None,
+) -> None:
     policy = draft.state.plan.step(entry.step).compensation_retries
     if undo.spent + 1 >= policy.max_attempts:
         compensation_failed(draft, f"retries exhausted: {reason}", traceback)
         return
+    wait = policy.delay_ms(undo.spent + 2, draft.jitter) if after_ms is None else after_ms
     draft.add(
         AttemptFailed(
             call=Call.UNDO,
@@ -158,7 +168,7 @@ def _retry(draft: Draft, entry: Completed, undo: Undo, reason: str, *, unknown: 
             visit=entry.visit,
             attempt=undo.attempt,
             reason=reason,
-            retry_at=draft.now + policy.delay_ms(undo.spent + 2, draft.jitter),
+            retry_at=draft.now + wait,
             unknown=unknown,
             traceback=traceback,
         )

@@ -55,6 +55,7 @@ class Calls:
             timeout_ms = state.plan.step(action.step).timeout_ms
         run = snapshot.of(state, action)
         return invoke.Call(
+            plugin=self._plugin.name,
             hook=hook,
             run=run,
             timeout_ms=timeout_ms,
@@ -68,13 +69,13 @@ class Calls:
         match action:
             case Execute():
                 end = await invoker.step(call, max_bytes=limit)
-                return Finished(branch=action.branch, end=self._within_limit(action.branch, end))
+                return Finished(branch=action.branch, end=self._within_limit(action.branch, end, call))
             case Compensate():
                 return Undone(await invoker.undo(call))
             case Verify():
                 answer = await invoker.verify(call, max_bytes=limit)
                 if isinstance(answer, Continued | Parked) and isinstance(
-                    self._within_limit(action.branch, answer), Lost
+                    self._within_limit(action.branch, answer, call), Lost
                 ):
                     answer = Unknown()
                 return Verified(call=action.call, branch=action.branch, answer=answer)
@@ -92,7 +93,7 @@ class Calls:
 
         return told
 
-    def _within_limit(self, branch: int, end: End) -> End:
+    def _within_limit(self, branch: int, end: End, call: invoke.Call) -> End:
         """Refuses updates that would make the context too large. The running sum only ever overstates the size."""
         if not isinstance(end, Continued | Parked):
             return end
@@ -104,8 +105,8 @@ class Calls:
         if size <= self._shop.context_bytes:
             self._context_bytes = max(size, self._context_bytes // 2)
             return end
-        reason = f"refused: the context would be {size} bytes of JSON, over the limit of {self._shop.context_bytes}"
-        return Lost(reason=reason, evidence={"returned": describe(end.updates.value)})
+        why = f"the context would be {size} bytes of JSON, over the limit of {self._shop.context_bytes}"
+        return call.refused(why, end.updates.value)
 
 
 def kind_of(action: PluginCall) -> Call:

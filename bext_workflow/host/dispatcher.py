@@ -249,7 +249,7 @@ class Dispatcher:
         if self._active.get(driver.rid) is driver:
             del self._active[driver.rid]
         self._note_idle()
-        if was_full:
+        if was_full or driver.parked:
             self._wake.set()
 
     def _note_idle(self) -> None:

@@ -70,6 +70,11 @@ class Driver:
         """How many events of the run are behind it."""
         return self._progress.state.seq
 
+    @property
+    def parked(self) -> bool:
+        """Whether the run has become a row that is due at some time."""
+        return self._progress.parked
+
     def poke(self, acts: Sequence[InboxRow] = ()) -> None:
         """Acts have arrived, or it is time to look again. A `cancel --now` among them ends the running attempts."""
         fresh = self._progress.hear(acts)

@@ -20,7 +20,7 @@ import msgspec
 
 import bext_workflow.host
 from bext_workflow.core.input import Answer, End, Failed, Lost, Retried
-from bext_workflow.errors import WorkflowError
+from bext_workflow.errors import InvalidJson, WorkflowError
 from bext_workflow.host.deadlines import Deadlines
 from bext_workflow.host.reading import read_outcome, read_verdict
 from bext_workflow.host.text import describe, plain
@@ -80,6 +80,7 @@ class Handle:
 class Call(msgspec.Struct, frozen=True, kw_only=True):
     """What is called, for whom, and for how long (`timeout_ms` of 0: no bound)."""
 
+    plugin: str
     hook: Hook
     run: WorkflowRun
     timeout_ms: int
@@ -89,6 +90,11 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def visit(self) -> Visit:
         return self.run.run_id, self.run.step, self.run.visit
+
+    def refused(self, why: str, returned: object) -> Lost:
+        """The end of an attempt whose updates are not taken."""
+        where = f"plugin {self.plugin!r}, workflow {self.run.workflow!r}, step {self.run.step!r}"
+        return Lost(reason=f"{where}: refused: {plain(why)}", evidence={"returned": describe(returned)})
 
 
 class Invoker:
@@ -101,8 +107,14 @@ class Invoker:
     async def step(self, call: Call, *, max_bytes: int) -> End:
         """One attempt of `run_step`; its updates may be `max_bytes` of JSON."""
         try:
-            return read_outcome(await self._call(call, call.run, call.run.step), max_bytes=max_bytes)
+            result = await self._call(call, call.run, call.run.step)
         except BaseException as error:
+            return _read_error(error, call)
+        try:
+            return read_outcome(result, max_bytes=max_bytes)
+        except InvalidJson as error:
+            return call.refused(str(error), result)
+        except Exception as error:
             return _read_error(error, call)
 
     async def undo(self, call: Call) -> Retried | Failed | Lost | None:

@@ -59,6 +59,11 @@ class Progress:
         self.released = False
         """The run has been given back."""
 
+    @property
+    def parked(self) -> bool:
+        """Whether the run has become a row that is due at some time."""
+        return self.released and self._index.wake_at is not None
+
     def hear(self, acts: Sequence[InboxRow]) -> Sequence[InboxRow]:
         """Takes note of acts; returns those that the state does not know."""
         # Those that have been taken meanwhile were about a call that is over.
@@ -77,14 +82,17 @@ class Progress:
                 case Committed():
                     return
                 case Stale():
-                    await self.take_acts()
+                    await self.take_acts(may_park=False)
                 case Refused(reason=reason) if isinstance(given, Finished) and not isinstance(given.end, Lost):
                     given = Finished(branch=given.branch, end=Lost(reason=f"the store refused the result: {reason}"))
                 case Refused(reason=reason):
                     raise RuntimeError(f"the store refused {type(given).__name__}: {reason}")
 
-    async def take_acts(self) -> None:
-        """Reads the inbox, decides what follows, commits it; again, if more has arrived by then."""
+    async def take_acts(self, *, may_park: bool = True) -> None:
+        """Reads the inbox, decides what follows, commits it; again, if more has arrived by then.
+
+        `may_park` is false while the end of a call is in hand: given back, the run would end without it.
+        """
         while True:
             self.news = False
             loaded = await self._load()
@@ -93,16 +101,16 @@ class Progress:
             self._inbox = loaded.run.inbox
             now = self._shop.clock.now()
             decision = take(self.state, loaded.inbox, now=now, jitter=self._shop.chance.jitter())
-            if not decision.events or isinstance(await self.commit(decision, now), Committed):
+            if not decision.events or isinstance(await self.commit(decision, now, may_park=may_park), Committed):
                 return
 
-    async def commit(self, decision: Decision, at: int) -> Committed | Stale | Refused:
+    async def commit(self, decision: Decision, at: int, *, may_park: bool = True) -> Committed | Stale | Refused:
         """Makes the decision durable; gives the run back with it if nothing is due for a while."""
         after = decision.state
         wake = wake_at(after)
         rests = wake is None or wake - at > KEEP_MS or (self._shop.draining.is_set() and not started(after))
         # With acts in its inbox a row would not be due: it becomes so only when an act arrives, and these have.
-        parks = rests and not self.news and not self._busy()
+        parks = rests and may_park and not self.news and not self._busy()
         # While the run is owned its due time says nothing, and an index entry that stays costs nothing.
         index = index_of(after, wake_at=wake if parks else self._index.wake_at, release=parks)
         return await self._append(decision, index, at)
@@ -148,11 +156,11 @@ class Progress:
                 raise RuntimeError(f"the store answered an append with {result!r}")
 
     def _accept(self, decision: Decision, index: Index) -> None:
-        self.state = decision.state
+        before, self.state = self.state, decision.state
         self._index = index
         self.released = index.release
         if decision.events:
-            report(self._shop, decision)
+            report(self._shop, before, decision)
 
 
 def started(state: State) -> bool:

@@ -14,7 +14,10 @@ MAX_UNDO_DATA_BYTES = 65_536
 
 
 def read_outcome(result: object, *, max_bytes: int) -> End:
-    """The end of an attempt that returned. What is no valid outcome is `Lost`: the step may have acted."""
+    """The end of an attempt that returned. What is no valid outcome is `Lost`: the step may have acted.
+
+    Raises `InvalidJson` for updates and undo data that cannot be carried.
+    """
     fault = _fault(result)
     if fault is not None:
         return Lost(reason=fault, evidence={"returned": describe(result)})
@@ -37,27 +40,24 @@ def read_verdict(result: object, *, max_bytes: int) -> Answer:
         case NotDone():
             return result
         case StepOutcome.Continue() | StepOutcome.Wait() | StepOutcome.Retry() | StepOutcome.Fail():
-            end = read_outcome(result, max_bytes=max_bytes)
+            try:
+                end = read_outcome(result, max_bytes=max_bytes)
+            except InvalidJson:
+                return Unknown()
             return Unknown() if isinstance(end, Lost) else end
         case _:
             return Unknown()
 
 
 def _read_continue(result: StepOutcome.Continue, max_bytes: int) -> End:
-    try:
-        updates = detach(result.context_updates, max_bytes=max_bytes, what="context_updates")
-        undo_data = _detach_any(result.undo_data)
-    except InvalidJson as error:
-        return Lost(reason=f"refused: {error}", evidence={"returned": describe(result)})
+    updates = detach(result.context_updates, max_bytes=max_bytes, what="context_updates")
+    undo_data = _detach_any(result.undo_data)
     return Continued(updates=updates if updates.value else EMPTY, next=_next(result.next), undo_data=undo_data)
 
 
 def _read_wait(result: StepOutcome.Wait, max_bytes: int) -> End:
-    try:
-        updates = detach(result.context_updates, max_bytes=max_bytes, what="context_updates")
-        undo_data = _detach_any(result.undo_data)
-    except InvalidJson as error:
-        return Lost(reason=f"refused: {error}", evidence={"returned": describe(result)})
+    updates = detach(result.context_updates, max_bytes=max_bytes, what="context_updates")
+    undo_data = _detach_any(result.undo_data)
     return Parked(
         updates=updates if updates.value else EMPTY,
         signal=result.signal,

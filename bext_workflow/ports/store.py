@@ -219,13 +219,17 @@ class Posted(msgspec.Struct, frozen=True):
 
 
 class HostRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A host that is alive. `served` are the (workflow, version, digest) of the definitions that it drives."""
+    """A host that is alive. `served` are the (workflow, version, digest) of the definitions that it drives.
+
+    `only` is the id of the one run that it drives, for a command that waits for it; None: all that are served.
+    """
 
     host_id: str
     pid: int
     hostname: str
     started_at: int
     served: tuple[tuple[str, int, str], ...] = ()
+    only: str | None = None
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+HOST_WAITS = "host_waits"
 HOST_STARTED = "host_started"
 HOST_DRAINING = "host_draining"
 HOST_STOPPED = "host_stopped"
@@ -20,6 +21,7 @@ LATE_RESULT = "late_result"
 PLUGIN_LEFT_OUT = "plugin_left_out"
 
 LOG_LEVELS = {
+    HOST_WAITS: "warning",
     HOST_STARTED: "info",
     HOST_DRAINING: "info",
     HOST_STOPPED: "info",

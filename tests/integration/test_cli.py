@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -20,6 +21,9 @@ import pytest
 from bext_workflow.app import App
 from bext_workflow.faces.cli.main import run
 from bext_workflow.model.json import Json, JsonObject
+from bext_workflow.ports.store import HostRow
+from bext_workflow.stores import SqliteStore
+from tests.unit.plugin_support import PLUGIN, installer
 
 CONFIG = """\
 [[plugins]]
@@ -328,6 +332,19 @@ def test_a_served_store_has_one_driver_and_takes_direct_commands(shop: Shop) -> 
     assert shop("runs", "show", started.json["run_id"], "--url", url).code == 6
 
 
+async def test_a_host_takes_its_seat_after_a_command_that_drives_one_run(shop: Shop) -> None:
+    """Whoever types `serve` while a `runs start --wait` is under way need not type it again."""
+    store, ready = SqliteStore(shop.folder / "bext.db"), shop.folder / "ready.json"
+    await store.open(migrate=True)
+    await store.join(HostRow(host_id="command", pid=812, hostname="here", started_at=0, only="the-run"))
+    with process("serve", "--listen", "127.0.0.1:0", "--ready-file", str(ready), cwd=shop.folder) as host:
+        assert host.stderr is not None
+        told = json.loads(await asyncio.to_thread(host.stderr.readline))
+        assert (told["event"], told["pid"], told["run_id"]) == ("host_waits", 812, "the-run")
+        await store.close()
+        assert json.loads(await asyncio.to_thread(wait_for, ready, host))["pid"] == host.pid
+
+
 def test_ctrl_c_while_waiting_is_130_and_the_run_lives_on(shop: Shop) -> None:
     with process(*place_order(sku="flaky"), "--watch", cwd=shop.folder) as waiting:
         assert waiting.stderr is not None
@@ -354,6 +371,18 @@ def test_a_good_config_passes_the_check_and_shows_what_is_in_it(shop: Shop) -> N
     assert [item["id"] for item in shop("workflows", "list").json["items"]] == ["checkout"]
     (plugin,) = shop("plugins", "list").json["items"]
     assert (plugin["name"], plugin["distribution"]) == ("workflow-pg", "bext-workflow-pg")
+
+
+def test_a_check_configures_each_plugin_once(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its hooks may cost time, or ask a service: `check` and what it says of the live runs share one loading."""
+    shop(*place_order())
+    configure = '    @hookimpl\n    def configure(self, config):\n        print("configured")\n'
+    installer(tmp_path, monkeypatch)(f"{PLUGIN}\n{configure}")
+    (shop.folder / "bext.config.toml").write_text(f'{CONFIG}\n[[plugins]]\nname = "shop"\n', encoding="utf-8")
+
+    checked = shop("check")
+
+    assert (checked.code, checked.err) == (0, "configured\n")
 
 
 @pytest.mark.parametrize(("config", "said"), [("[host]\nlisen = 1\n", "listen"), ("[[plugins]\n", "at line 1")])

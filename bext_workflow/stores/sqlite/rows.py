@@ -100,4 +100,10 @@ def host_of(row: sqlite3.Row) -> HostRow:
         hostname=row["hostname"],
         started_at=row["started_at"],
         served=tuple((workflow, version, digest) for workflow, version, digest in loads(row["served"])),
+        only=row["only_run"],
     )
+
+
+def host_values(host: HostRow) -> tuple[object, ...]:
+    """In the order of `insert_host`."""
+    return host.host_id, host.pid, host.hostname, host.started_at, dumps(list(host.served)).decode(), host.only

@@ -1,0 +1,115 @@
+"""The SQLite store with strings on it: writes wait, fail, lose their answer or are refused, as a test says."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TypeVar
+
+from bext_workflow.errors import StoreUnavailable
+from bext_workflow.ports.store import Append, Create, LeaseLost, Loaded, Member, Result
+from bext_workflow.stores import SqliteStore
+from bext_workflow.stores.sqlite.worker import Worker
+from bext_workflow.testing.clock import FakeClock
+from tests.unit.host.support import within
+
+T = TypeVar("T")
+
+TROUBLE = "the store is unavailable: somebody pulled the plug"
+
+
+class RiggedStore(SqliteStore):
+    """`held` of a `FakeClock` keeps its time from jumping while the disk works."""
+
+    def __init__(self, path: Path | None, clock: FakeClock | None = None) -> None:
+        super().__init__(path)
+        self.clock = clock
+        self.dead = False
+        self.down = False
+        self.batches: list[list[Member]] = []
+        self.loads: list[int] = []
+        self.open_gate = asyncio.Event()
+        self.open_gate.set()
+        self.refuse: Callable[[Member], Result | None] = lambda _: None
+        self._failures: list[bool] = []
+        self._moved = asyncio.Event()
+        self._at_gate = asyncio.Event()
+
+    # Strings
+
+    def fail_writes(self, times: int = 1, *, after_commit: bool = False) -> None:
+        """The next writes raise `StoreUnavailable`; with `after_commit` it was only the answer that was lost."""
+        self._failures += [after_commit] * times
+
+    async def reached(self) -> None:
+        """Waits until a write stands before the closed gate."""
+        async with within():
+            await self._at_gate.wait()
+
+    async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
+        """Waits until the condition holds; looks after every write."""
+        async with within():
+            while True:
+                self._moved.clear()
+                if await condition():
+                    return
+                await self._moved.wait()
+
+    @property
+    def written(self) -> list[Member]:
+        return [member for batch in self.batches for member in batch]
+
+    def commits_of(self, run_id: str, rid: int) -> int:
+        """How many members the store was given for that run."""
+        return sum(
+            member.run_id == run_id if isinstance(member, Create) else member.rid == rid for member in self.written
+        )
+
+    # The store
+
+    async def write(self, batch: Sequence[Member]) -> Sequence[Result]:
+        if self.dead:
+            return [LeaseLost() for _ in batch]
+        if not self.open_gate.is_set():
+            self._at_gate.set()
+            await self.open_gate.wait()
+            self._at_gate.clear()
+        failure = self._failures.pop(0) if self._failures else None
+        if failure is False:
+            raise StoreUnavailable(TROUBLE)
+        results = await self._write_members(list(batch))
+        if failure is True:
+            raise StoreUnavailable(TROUBLE)
+        self.batches.append(list(batch))
+        self._moved.set()
+        return results
+
+    async def _write_members(self, batch: list[Member]) -> Sequence[Result]:
+        refused = [self.refuse(member) for member in batch]
+        taken = [member for member, verdict in zip(batch, refused, strict=True) if verdict is None]
+        results = iter(await super().write(taken) if taken else ())
+        return [next(results) if verdict is None else verdict for verdict in refused]
+
+    async def load(self, rid: int, *, after: int = 0) -> Loaded:
+        loaded = await super().load(rid, after=after)
+        self.loads.append(rid)
+        self._moved.set()
+        return loaded
+
+    async def leave(self, host_id: str) -> None:
+        if not self.dead:
+            await super().leave(host_id)
+
+    async def _call(self, worker: Worker, job: Callable[[sqlite3.Connection], T]) -> T:
+        if self.down:
+            raise StoreUnavailable(TROUBLE)
+        held: AbstractContextManager[None] = nullcontext() if self.clock is None else self.clock.held()
+        with held:
+            return await super()._call(worker, job)
+
+
+def is_append(member: Member) -> bool:
+    return isinstance(member, Append)
