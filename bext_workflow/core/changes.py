@@ -46,7 +46,8 @@ Changes: TypeAlias = dict[str, object]
 
 
 def run_started(state: State, event: RunStarted, at: int) -> Changes:
-    return {"status": WorkflowStatus.RUNNING, "started_at": at}
+    entered = tuple(replace(branch, entered_at=at) for branch in state.branches)
+    return {"status": WorkflowStatus.RUNNING, "started_at": at, "timed_from": at, "branches": entered}
 
 
 def attempt_started(state: State, event: AttemptStarted, at: int) -> Changes:
@@ -79,7 +80,7 @@ def attempt_lost(state: State, event: AttemptLost, at: int) -> Changes:
 
 
 def attempt_cleared(state: State, event: AttemptCleared, at: int) -> Changes:
-    again: Changes = {"phase": Phase.READY, "ready_at": at, "lost": None}
+    again: Changes = {"phase": Phase.READY, "ready_at": 0, "lost": None}
     if event.call is Call.UNDO:
         return _undo(state, **again)
     return _branch(state, event.branch, **again)
@@ -88,7 +89,7 @@ def attempt_cleared(state: State, event: AttemptCleared, at: int) -> Changes:
 def attempt_renewed(state: State, event: AttemptRenewed, at: int) -> Changes:
     if event.call is Call.COMPLETE:
         notice = state.notices[0]
-        return _notice(state, phase=Phase.READY, spent=0, ready_at=at, attempt=notice.attempt + 1)
+        return _notice(state, phase=Phase.READY, spent=0, ready_at=0, attempt=notice.attempt + 1)
     return _renewed(state, event.branch, at)
 
 
@@ -98,10 +99,10 @@ def _renewed(state: State, id_: int, at: int) -> Changes:
     wait = branch.wait
     if wait is None:
         return _branch(
-            state, id_, phase=Phase.READY, spent=0, ready_at=at, attempt=branch.attempt + 1, lost=None, entered_at=at
+            state, id_, phase=Phase.READY, spent=0, ready_at=0, attempt=branch.attempt + 1, lost=None, entered_at=at
         )
-    due_at = wait.due_at if wait.for_ms is None else at + wait.for_ms
-    return _branch(state, id_, phase=Phase.WAITING, wait=replace(wait, due_at=due_at))
+    due_at = None if wait.for_ms is None else at + wait.for_ms
+    return _parked(state, id_, replace(wait, due_at=due_at))
 
 
 def step_completed(state: State, event: StepCompleted, at: int) -> Changes:
@@ -151,7 +152,7 @@ def wait_ended(state: State, event: WaitEnded, at: int) -> Changes:
     }
     if event.completes:
         done = Completed(step=event.step, visit=event.visit, branch=event.branch, before=state.pending)
-        changes["pending"] = done
+        changes |= {"pending": done, "pivoted": state.pivoted or state.plan.step(event.step).pivot}
     if event.how is WaitEnd.STOP:
         return changes | {"branches": _without(state, event.branch)}
     return changes | _moved_on(state, event.branch, event.next, at)
@@ -193,7 +194,7 @@ def compensation_started(state: State, event: CompensationStarted, at: int) -> C
         "status": WorkflowStatus.COMPENSATING,
         "failure": state.failure or event.reason,
         "branches": (),
-        "undo": Undo(ready_at=at),
+        "undo": Undo(),
         "ended_at": None,
     }
 
@@ -207,18 +208,18 @@ def _own_listed(state: State) -> Changes:
 
 
 def step_compensated(state: State, event: StepCompensated, at: int) -> Changes:
-    return _taken_off(state, at)
+    return _taken_off(state)
 
 
 def undo_skipped(state: State, event: UndoSkipped, at: int) -> Changes:
-    return _taken_off(state, at) | {"skipped": (*state.skipped, event.step)}
+    return _taken_off(state) | {"skipped": (*state.skipped, event.step)}
 
 
-def _taken_off(state: State, at: int) -> Changes:
+def _taken_off(state: State) -> Changes:
     if state.pending is None:
         raise ValueError("nothing is left to undo")
     rest = state.pending.before
-    return {"pending": rest, "undo": Undo(ready_at=at)}
+    return {"pending": rest, "undo": Undo()}
 
 
 def incident_opened(state: State, event: IncidentOpened, at: int) -> Changes:
@@ -263,12 +264,13 @@ def evidence_attached(state: State, event: EvidenceAttached, at: int) -> Changes
 
 def run_reopened(state: State, event: RunReopened, at: int) -> Changes:
     changes: Changes = {"ended_at": None, "inbox": event.act or state.inbox}
-    renewed: Changes = {"phase": Phase.READY, "spent": 0, "ready_at": at, "lost": None}
+    renewed: Changes = {"phase": Phase.READY, "spent": 0, "ready_at": 0, "lost": None}
     if event.undo:
         undo = _undo(state, attempt=_current_undo(state).attempt + 1, **renewed)
         return changes | undo | {"status": WorkflowStatus.COMPENSATING}
     failed = state.branches[0]
     changes |= {"status": WorkflowStatus.RUNNING, "failure": None, "stop": None}
+    changes |= {"timed_from": at, "timed_out": False}  # the run's own time is renewed with the budget
     if event.step is not None or event.new_visit:
         return changes | _own_listed(state) | _entered(state, failed.id, event.step or failed.step, at)
     return changes | _renewed(state, failed.id, at) | {"own": ()}
@@ -291,9 +293,9 @@ def run_failed(state: State, event: RunFailed, at: int) -> Changes:
 
 
 def _ended(state: State, status: WorkflowStatus, notify: bool, at: int) -> Changes:
-    changes: Changes = {"status": status, "ended_at": at, "endings": state.endings + 1}
+    changes: Changes = {"status": status, "ended_at": at, "endings": state.endings + 1, "paused": False}
     if notify:
-        changes["notices"] = (*state.notices, Ending(n=state.endings + 1, status=status, ready_at=at))
+        changes["notices"] = (*state.notices, Ending(n=state.endings + 1, status=status))
     return changes
 
 
@@ -340,7 +342,7 @@ def act_ignored(state: State, event: ActIgnored, at: int) -> Changes:
 def _entered(state: State, branch: int, step: str, at: int) -> Changes:
     """The branch stands at a new visit of `step`."""
     visit = state.visits.get(step, 0) + 1
-    fresh = Branch(id=branch, step=step, visit=visit, ready_at=at, entered_at=at)
+    fresh = Branch(id=branch, step=step, visit=visit, entered_at=at)
     return {
         "branches": tuple(fresh if old.id == branch else old for old in state.branches),
         "visits": state.visits.merged({step: visit}),

@@ -52,10 +52,14 @@ def _nothing_to_undo(draft: Draft, entry: Completed) -> bool:
 def conclude_stop(draft: Draft) -> None:
     """Under a stop: once every branch has settled, the walk back begins, or the run is CANCELLED.
 
-    What a last step has done that is a pivot cannot be undone: it is left in place, with all before it.
+    What a last step has done that is a pivot cannot be undone: it is left in place, with all before it. If nobody but
+    the clock wanted the stop, the run has come to its end all the same.
     """
     state = draft.state
     if state.stop is None or state.branches:
+        return
+    if state.pivoted and state.stop.kind is StopKind.TIMEOUT:
+        complete(draft)
         return
     nothing_done = state.pending is None and not state.own and state.stop.kind is StopKind.CANCEL
     if state.stop.compensate and not state.pivoted and not nothing_done:

@@ -30,7 +30,7 @@ def finish(draft: Draft, branch: Branch, end: End) -> None:
                 returned = {"context_updates": end.updates.value, "next": end.next, "undo_data": end.undo_data}
                 _lose(draft, branch, Lost(reason=fault, evidence=returned))
         case Parked():
-            fault = visits.next_fault(draft, branch, end.next) or visits.next_fault(draft, branch, end.on_timeout)
+            fault = waiting.park_fault(draft, branch, end)
             if fault is None:
                 waiting.park(draft, branch, end)
             else:
@@ -50,7 +50,7 @@ def verified(draft: Draft, branch: Branch, answer: Answer) -> None:
     match answer:
         case Continued() if visits.next_fault(draft, branch, answer.next) is None:
             visits.complete_visit(draft, branch, answer)
-        case Parked() if visits.next_fault(draft, branch, answer.next) is None:
+        case Parked() if waiting.park_fault(draft, branch, answer) is None:
             waiting.park(draft, branch, answer)
         case Retried():
             _retry(draft, branch, answer.reason, after_ms=answer.after_ms, unknown=False, traceback=None)

@@ -46,7 +46,9 @@ def went_on(draft: Draft, branch_id: int) -> None:
         else:
             ending.conclude_stop(draft)
         return
-    entered = replace(draft.state.branch(branch_id), attempt=0)  # what is opened here precedes the first attempt
+    entered = draft.state.branch(branch_id)
+    if entered.wait is None:
+        entered = replace(entered, attempt=0)  # what is opened here precedes the first attempt
     if draft.state.stop is not None:
         reason = f"{draft.state.stop.reason}: it came too late, a pivot step has completed"
         open_for_branch(draft, entered, IncidentKind.STUCK_AFTER_PIVOT, reason=reason)
@@ -108,7 +110,7 @@ def settle(draft: Draft, branch: Branch, *, reason: str, own: bool | None = None
 def owns_undo(draft: Draft, branch: Branch, unknown: bool) -> bool:
     """Whether the visit's own undo is to run first: the step says so, and an attempt may have acted."""
     step = draft.state.plan.step(branch.step)
-    return step.compensate_on_failure and (branch.acted or unknown)
+    return step.compensate_on_failure and not step.hosted and (branch.acted or unknown)
 
 
 def _stop_waiting(draft: Draft, branch: Branch) -> None:

@@ -7,7 +7,7 @@ from bext_workflow.core.draft import Draft
 from bext_workflow.core.input import Parked, Signalled
 from bext_workflow.core.state import Branch, Phase, Signal, State
 from bext_workflow.errors import Conflict
-from bext_workflow.model.event import SignalReceived, StepCompleted, WaitEnded, WaitOpened
+from bext_workflow.model.event import ActIgnored, SignalReceived, StepCompleted, WaitEnded, WaitOpened
 from bext_workflow.model.json import EMPTY, Document, JsonObject, dumps
 from bext_workflow.model.status import WaitEnd
 from bext_workflow.model.wait import WaitFor
@@ -34,12 +34,18 @@ def open_hosted(draft: Draft, branch: Branch) -> None:
     deliver(draft)
 
 
+def park_fault(draft: Draft, branch: Branch, end: Parked) -> str | None:
+    """Why an outcome may not go on from its wait as it says; None if it may."""
+    return visits.next_fault(draft, branch, end.next) or visits.next_fault(draft, branch, end.on_timeout)
+
+
 def park(draft: Draft, branch: Branch, end: Parked) -> None:
     """The outcome Wait: the step is done, and the branch waits before it goes on."""
     next_ = end.next or draft.state.plan.definition.default_next(branch.step)
     due_at = end.until if end.for_ms is None else draft.now + end.for_ms
+    for_ms = None if due_at is None else max(due_at - draft.now, 0)
     wait = WaitFor(
-        next=next_, signal=end.signal, into=end.into, due_at=due_at, for_ms=end.for_ms, on_timeout=end.on_timeout
+        next=next_, signal=end.signal, into=end.into, due_at=due_at, for_ms=for_ms, on_timeout=end.on_timeout
     )
     draft.add(
         StepCompleted(
@@ -60,8 +66,12 @@ def park(draft: Draft, branch: Branch, end: Parked) -> None:
 
 
 def signalled(draft: Draft, given: Signalled) -> None:
-    """A signal is taken from the inbox. A timer that was due when it was accepted has won: the signal is late."""
-    lost_to = [branch for branch in _waiting(draft.state) if _wants(branch, given.name) and _due(branch, given.at)]
+    """A signal is taken from the inbox. It is late if all waits for it were over by their time when it was accepted."""
+    if given.id is not None and given.id in draft.state.signal_ids:
+        draft.add(ActIgnored(act=given.act, kind="signal", reason="a signal with this id has come already"))
+        return
+    wanting = [branch for branch in _waiting(draft.state) if _wants(branch, given.name)]
+    lost_to = [branch for branch in wanting if _due(branch, given.at)]
     draft.add(
         SignalReceived(
             act=given.act,
@@ -70,7 +80,7 @@ def signalled(draft: Draft, given: Signalled) -> None:
             accepted_at=given.at,
             payload=given.payload,
             id=given.id,
-            late=bool(lost_to),
+            late=bool(wanting) and len(lost_to) == len(wanting),
         )
     )
     for branch in lost_to:
@@ -88,8 +98,8 @@ def deliver(draft: Draft) -> None:
 
 
 def fire(draft: Draft, branch: Branch) -> None:
-    """The wait's time is over. Does nothing if the branch waits no longer, or its time is yet to come."""
-    if branch not in _waiting(draft.state):
+    """The wait's time is over. Nothing follows if the branch waits no longer, or while the run is paused."""
+    if draft.state.paused or branch not in _waiting(draft.state):
         return
     wait = _wait_of(branch)
     if wait.on_timeout is not None:
@@ -97,7 +107,8 @@ def fire(draft: Draft, branch: Branch) -> None:
     elif wait.signal is None:
         _end(draft, branch, WaitEnd.TIMER, wait.next)
     else:
-        visits.fail_visit(draft, branch, f"signal {wait.signal!r} did not come in time")
+        # Either the step is the host's, or it has completed and stands on the list already.
+        visits.fail_visit(draft, branch, f"signal {wait.signal!r} did not come in time", own=False)
 
 
 def timer_due(draft: Draft, branch_id: int) -> None:
@@ -105,6 +116,11 @@ def timer_due(draft: Draft, branch_id: int) -> None:
     for branch in _waiting(draft.state):
         if branch.id == branch_id and _due(branch, draft.now):
             fire(draft, branch)
+
+
+def answered(draft: Draft, branch: Branch, updates: Document, next_: str | None) -> None:
+    """A person says that what the branch waited for is done."""
+    _end(draft, branch, WaitEnd.PERSON, next_ or _wait_of(branch).next, updates=updates)
 
 
 def refuse_signal(state: State) -> None:
@@ -140,8 +156,6 @@ def _end(
 
 
 def _match(state: State) -> tuple[Branch, Signal] | None:
-    if state.stop is not None:
-        return None
     for signal in state.signals:
         for branch in _waiting(state):
             if _wants(branch, signal.name):
@@ -150,7 +164,9 @@ def _match(state: State) -> tuple[Branch, Signal] | None:
 
 
 def _waiting(state: State) -> list[Branch]:
-    """The parked branches, in the order in which their waits were opened."""
+    """The branches that a signal or a timer can move, in the order in which their waits were opened."""
+    if state.stop is not None or state.status.terminal:
+        return []
     parked = [branch for branch in state.branches if branch.phase is Phase.WAITING]
     return sorted(parked, key=lambda branch: branch.wait_opened)
 

@@ -180,15 +180,15 @@ class Driver:
             case Execute() | Compensate() | Verify() | Notify():
                 await self._call_plugin(action)
             case Settle():
-                await self._conclude(Settled(branch=action.branch))
+                await self._move(Settled(branch=action.branch))
             case Begin():
-                await self._conclude(Begun())
+                await self._move(Begun())
             case Open():
-                await self._conclude(Opened(branch=action.branch))
+                await self._move(Opened(branch=action.branch))
             case Fire():
-                await self._conclude(TimerDue(branch=action.branch))
+                await self._move(TimerDue(branch=action.branch))
             case Expire():
-                await self._conclude(Expired())
+                await self._move(Expired())
             case _:
                 assert_never(action)
 
@@ -238,7 +238,7 @@ class Driver:
                 return Undone(await invoker.undo(call))
             case Verify():
                 answer = await invoker.verify(call, max_bytes=limit)
-                if isinstance(answer, Continued) and isinstance(self._within_limit(answer), Lost):
+                if isinstance(answer, Continued | Parked) and isinstance(self._within_limit(answer), Lost):
                     answer = Unknown()
                 return Verified(call=action.call, branch=action.branch, answer=answer)
             case Notify():
@@ -307,13 +307,18 @@ class Driver:
 
     # What follows
 
+    async def _move(self, given: Input) -> None:
+        """Makes a move that is due, unless acts have arrived: they may make it void, so it is time to look again."""
+        now = self._shop.clock.now()
+        result = await self._commit(decide(self._state, given, now=now), now)
+        if isinstance(result, Refused):
+            raise RuntimeError(f"the store refused {type(given).__name__}: {result.reason}")
+
     async def _conclude(self, given: Input) -> None:
-        """Decides and commits; what has arrived in the inbox meanwhile comes first."""
+        """Decides what follows from what has happened; the acts that have arrived in the inbox meanwhile come first."""
         while True:
             now = self._shop.clock.now()
             decision = decide(self._state, given, now=now, jitter=self._shop.chance.jitter())
-            if not decision.events:
-                return  # an act that came first has made it void: a signal, while the timer was due
             match await self._commit(decision, now):
                 case Committed():
                     return

@@ -58,6 +58,7 @@ def _read_wait(result: StepOutcome.Wait, max_bytes: int) -> End:
     try:
         updates = detach(result.context_updates, max_bytes=max_bytes, what="context_updates")
         undo_data = _detach_any(result.undo_data)
+        detach({"into": result.into}, max_bytes=max_bytes, what="Wait")
     except InvalidJson as error:
         return Lost(reason=f"refused: {error}", evidence={"returned": describe(result)})
     return Parked(
