@@ -13,8 +13,9 @@ import msgspec
 from uuid_utils import uuid7
 
 from bext_workflow.client.wire import POLL_MS, Wire, header_value
-from bext_workflow.errors import NotFound
-from bext_workflow.model.json import Json
+from bext_workflow.errors import NotFound, UsageError
+from bext_workflow.model.json import Json, JsonObject
+from bext_workflow.model.names import NAME_RULE, is_name
 from bext_workflow.model.status import TERMINAL, WorkflowStatus
 from bext_workflow.model.view import EventView, IncidentView, Page, PluginView, RunView, WorkflowView
 from bext_workflow.service.protocols import (
@@ -25,6 +26,7 @@ from bext_workflow.service.protocols import (
     ResolveRequest,
     RetryRequest,
     RunQuery,
+    SignalRequest,
     Started,
     StartRequest,
 )
@@ -96,6 +98,18 @@ class HttpClient:
     async def retry(self, run_id: str, request: RetryRequest) -> Acknowledged:
         return await self._post(f"{_run(run_id)}/retry", request, Acknowledged)
 
+    async def signal(self, run_id: str, request: SignalRequest) -> Acknowledged:
+        """With an id always, so that it can be sent again when a connection fails."""
+        path = f"{_run(run_id)}/signals/{_signal(request.name)}"
+        body: JsonObject = {"payload": request.payload, "id": str(uuid7()) if request.id is None else request.id}
+        return self._wire.decode(await self._wire.send("POST", path, body=body, repeatable=True), Acknowledged)
+
+    async def pause(self, run_id: str, reason: str) -> Acknowledged:
+        return await self._hold(run_id, "pause", reason)
+
+    async def resume(self, run_id: str, reason: str) -> Acknowledged:
+        return await self._hold(run_id, "resume", reason)
+
     async def incidents(
         self,
         *,
@@ -123,6 +137,10 @@ class HttpClient:
     async def _get(self, path: str, kind: type[T], **parameters: Json) -> T:
         return self._wire.decode(await self._wire.send("GET", path, parameters=parameters, repeatable=True), kind)
 
+    async def _hold(self, run_id: str, act: str, reason: str) -> Acknowledged:
+        response = await self._wire.send("POST", f"{_run(run_id)}/{act}", body={"reason": reason})
+        return self._wire.decode(response, Acknowledged)
+
     async def _post(self, path: str, request: msgspec.Struct, kind: type[T], **parameters: Json) -> T:
         body = msgspec.structs.asdict(request)
         return self._wire.decode(await self._wire.send("POST", path, parameters=parameters, body=body), kind)
@@ -134,6 +152,13 @@ def _run(run_id: str) -> str:
 
 def _incident(incident_id: str) -> str:
     return f"/incidents/{_segment(incident_id, 'incident')}"
+
+
+def _signal(name: str) -> str:
+    """The name of a signal as one segment of a path. Raises what the service raises for what is none."""
+    if not is_name(name):
+        raise UsageError(f"{name!r} cannot name a signal", mend=f"use {NAME_RULE}")
+    return _segment(name, "signal")
 
 
 def _segment(identity: str, what: str) -> str:

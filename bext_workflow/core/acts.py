@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from typing import NoReturn, assert_never
 
-from bext_workflow.core import backward, ending, forward, visits
+from msgspec.structs import replace
+
+from bext_workflow.core import backward, ending, forward, visits, waiting
 from bext_workflow.core.draft import Draft
 from bext_workflow.core.incidents import open_for_branch
 from bext_workflow.core.input import Cancel, Continued, Pause, Reopen, Resolve, Resume
-from bext_workflow.core.state import Incident
+from bext_workflow.core.state import Incident, Phase, Stop
+from bext_workflow.core.work import left_in_place
 from bext_workflow.errors import Conflict
 from bext_workflow.model.event import (
     ActIgnored,
@@ -42,7 +45,7 @@ def cancel(draft: Draft, given: Cancel) -> None:
     if state.status is WorkflowStatus.FAILED:
         _undo_what_was_left(draft, given)
     elif state.stop is not None:
-        _cancel_again(draft, given)
+        _cancel_again(draft, given, state.stop)
     else:
         _stop(draft, given)
 
@@ -58,7 +61,10 @@ def expire(draft: Draft) -> None:
         return
     for branch in draft.state.branches:
         if draft.state.incident_of(branch) is None:
-            open_for_branch(draft, branch, IncidentKind.STUCK_AFTER_PIVOT, reason=reason)
+            # The attempt that would be next has not been made: a retry makes it, and no number is passed over.
+            made = branch.attempt - 1 if branch.phase is Phase.READY else branch.attempt
+            stuck = replace(branch, attempt=made)
+            open_for_branch(draft, stuck, IncidentKind.STUCK_AFTER_PIVOT, reason=reason)
 
 
 def pause(draft: Draft, given: Pause) -> None:
@@ -94,6 +100,7 @@ def reopen(draft: Draft, given: Reopen) -> None:
         raise Conflict(f"workflow {state.workflow!r} has no step {given.step!r}", mend=f"its steps: {names}")
     draft.add(RunReopened(act=given.act, by=given.by, reason=given.reason, step=given.step, new_visit=given.new_visit))
     visits.opened_joins(draft)
+    waiting.deliver(draft)
 
 
 def resolve(draft: Draft, given: Resolve) -> None:
@@ -144,12 +151,13 @@ def _void_incidents(draft: Draft, by: str) -> None:
             )
 
 
-def _cancel_again(draft: Draft, given: Cancel) -> None:
-    stop = draft.state.stop
-    if stop is not None and stop.compensate is not given.compensate:
-        raise Conflict(f"the run is {draft.state.status} and is already being cancelled, {_manner(stop.compensate)}")
-    if stop is not None and given.now and not stop.now:
-        draft.add(StopRequested(act=given.act, by=given.by, reason=stop.reason, compensate=stop.compensate, now=True))
+def _cancel_again(draft: Draft, given: Cancel, stop: Stop) -> None:
+    """A cancel may hurry the stop, and what a time-out began is then a person's cancel; the first reason stays."""
+    if stop.compensate is not given.compensate:
+        raise Conflict(f"the run is {draft.state.status} and is already being stopped, {_manner(stop.compensate)}")
+    if stop.kind is StopKind.TIMEOUT or (given.now and not stop.now):
+        now = given.now or stop.now
+        draft.add(StopRequested(act=given.act, by=given.by, reason=stop.reason, compensate=stop.compensate, now=now))
     else:
         draft.add(ActIgnored(act=given.act, kind="cancel", reason="it is already being cancelled"))
 
@@ -161,7 +169,7 @@ def _undo_what_was_left(draft: Draft, given: Cancel) -> None:
         raise Conflict("the run is FAILED by an undo that failed", mend="resolve its incident instead")
     if state.undo is not None:
         raise Conflict("the run is FAILED and a person has closed its undo", mend="undo the rest by hand")
-    if (state.pending is None and not state.own) or not given.compensate:
+    if not left_in_place(state) or not given.compensate:
         raise Conflict("the run is FAILED and nothing of it is left to undo")
     _stop(draft, given)
     ending.compensate(draft, state.failure or given.reason)
@@ -175,6 +183,9 @@ def _answer_step(draft: Draft, incident: Incident, given: Resolve) -> None:
             if fault is not None:
                 raise Conflict(fault)
             _answered(draft, incident, given)
+            if branch.wait is not None:
+                waiting.answered(draft, branch, given.updates, given.next)
+                return
             done = Continued(updates=given.updates, next=given.next, undo_data=given.undo_data)
             visits.complete_visit(draft, branch, done)
         case Action.NOT_DONE:
@@ -187,6 +198,7 @@ def _answer_step(draft: Draft, incident: Incident, given: Resolve) -> None:
         case Action.RETRY:
             _answered(draft, incident, given)
             draft.add(AttemptRenewed(branch=branch.id))
+            waiting.deliver(draft)
         case Action.CLOSE if draft.state.pivoted:
             _answered(draft, incident, given)
             ending.fail(draft, incident.reason)

@@ -43,7 +43,8 @@ from bext_workflow.model.wait import WaitFor
 
 
 def run_started(state: State, event: RunStarted, at: int) -> Changes:
-    return {"status": WorkflowStatus.RUNNING, "started_at": at}
+    entered = tuple(replace(branch, entered_at=at) for branch in state.branches)
+    return {"status": WorkflowStatus.RUNNING, "started_at": at, "timed_from": at, "branches": entered}
 
 
 def attempt_started(state: State, event: AttemptStarted, at: int) -> Changes:
@@ -76,7 +77,7 @@ def attempt_lost(state: State, event: AttemptLost, at: int) -> Changes:
 
 
 def attempt_cleared(state: State, event: AttemptCleared, at: int) -> Changes:
-    again: Changes = {"phase": Phase.READY, "ready_at": at, "lost": None}
+    again: Changes = {"phase": Phase.READY, "ready_at": 0, "lost": None}
     if event.call is Call.UNDO:
         return _undo(state, **again)
     return _branch(state, event.branch, **again)
@@ -87,10 +88,10 @@ def attempt_renewed(state: State, event: AttemptRenewed, at: int) -> Changes:
         case Call.STEP:
             return _renewed(state, event.branch, at)
         case Call.UNDO:
-            return _undo_renewed(state, at)
+            return _undo_renewed(state)
         case Call.COMPLETE:
             attempt = state.notices[0].attempt + 1
-            return _notice(state, phase=Phase.READY, spent=0, ready_at=at, attempt=attempt)
+            return _notice(state, phase=Phase.READY, spent=0, ready_at=0, attempt=attempt)
 
 
 def _renewed(state: State, id_: int, at: int) -> Changes:
@@ -99,10 +100,10 @@ def _renewed(state: State, id_: int, at: int) -> Changes:
     wait = branch.wait
     if wait is None:
         return _branch(
-            state, id_, phase=Phase.READY, spent=0, ready_at=at, attempt=branch.attempt + 1, lost=None, entered_at=at
+            state, id_, phase=Phase.READY, spent=0, ready_at=0, attempt=branch.attempt + 1, lost=None, entered_at=at
         )
-    due_at = wait.due_at if wait.for_ms is None else at + wait.for_ms
-    return _branch(state, id_, phase=Phase.WAITING, wait=replace(wait, due_at=due_at))
+    due_at = None if wait.for_ms is None else at + wait.for_ms
+    return _parked(state, id_, replace(wait, due_at=due_at))
 
 
 def step_completed(state: State, event: StepCompleted, at: int) -> Changes:
@@ -156,9 +157,10 @@ def wait_ended(state: State, event: WaitEnded, at: int) -> Changes:
         "signals": tuple(signal for signal in state.signals if signal.act != event.signal),
     }
     if event.completes:
-        changes["pending"] = Completed(
+        done = Completed(
             step=event.step, visit=event.visit, branch=event.branch, place=branch.place, before=state.pending
         )
+        changes |= {"pending": done, "pivoted": state.pivoted or state.plan.step(event.step).pivot}
     after = replace(state, **changes)
     if event.how is WaitEnd.STOP:
         return changes | _branch(after, event.branch, phase=Phase.STOPPED)
@@ -206,7 +208,7 @@ def compensation_started(state: State, event: CompensationStarted, at: int) -> C
         "branches": (),
         "groups": (),
         "contexts": kept_contexts(state, state.branches),
-        "undo": Undo(ready_at=at),
+        "undo": Undo(),
         "ended_at": None,
     }
 
@@ -222,23 +224,23 @@ def _own_listed(state: State) -> Changes:
 
 
 def losers_undo_started(state: State, event: LosersUndoStarted, at: int) -> Changes:
-    return _own_listed(state) | {"undo": Undo(ready_at=at, group=event.group)}
+    return _own_listed(state) | {"undo": Undo(group=event.group)}
 
 
 def step_compensated(state: State, event: StepCompensated, at: int) -> Changes:
-    return _taken_off(state, at)
+    return _taken_off(state)
 
 
 def undo_skipped(state: State, event: UndoSkipped, at: int) -> Changes:
-    return _taken_off(state, at) | {"skipped": (*state.skipped, event.step)}
+    return _taken_off(state) | {"skipped": (*state.skipped, event.step)}
 
 
-def _taken_off(state: State, at: int) -> Changes:
+def _taken_off(state: State) -> Changes:
     target = undo_target(state)
     if target is None:
         raise ValueError("nothing is left to undo")
     group = state.undo.group if state.undo is not None else None
-    return {"pending": without(state.pending, target), "undo": Undo(ready_at=at, group=group)}
+    return {"pending": without(state.pending, target), "undo": Undo(group=group)}
 
 
 def incident_opened(state: State, event: IncidentOpened, at: int) -> Changes:
@@ -285,8 +287,9 @@ def evidence_attached(state: State, event: EvidenceAttached, at: int) -> Changes
 def run_reopened(state: State, event: RunReopened, at: int) -> Changes:
     changes: Changes = {"ended_at": None, "inbox": event.act or state.inbox}
     if event.undo:
-        return changes | _undo_renewed(state, at) | {"status": WorkflowStatus.COMPENSATING}
+        return changes | _undo_renewed(state) | {"status": WorkflowStatus.COMPENSATING}
     changes |= {"status": WorkflowStatus.RUNNING, "failure": None, "stop": None}
+    changes |= {"timed_from": at, "timed_out": False}  # the run's own time is renewed with the budget
     if event.step is not None:
         alone = replace(state, branches=state.branches[:1], groups=(), contexts=kept_contexts(state, state.branches))
         moved = {"branches": alone.branches, "groups": (), "contexts": alone.contexts}
@@ -309,9 +312,9 @@ def _taken_up(state: State, new_visit: bool, at: int) -> Changes:
     return changes | {"branches": after.branches, "visits": after.visits}
 
 
-def _undo_renewed(state: State, at: int) -> Changes:
+def _undo_renewed(state: State) -> Changes:
     attempt = _current_undo(state).attempt + 1
-    return _undo(state, phase=Phase.READY, spent=0, ready_at=at, lost=None, attempt=attempt)
+    return _undo(state, phase=Phase.READY, spent=0, ready_at=0, lost=None, attempt=attempt)
 
 
 def run_completed(state: State, event: RunCompleted, at: int) -> Changes:
@@ -332,9 +335,9 @@ def run_failed(state: State, event: RunFailed, at: int) -> Changes:
 
 
 def _ended(state: State, status: WorkflowStatus, notify: bool, at: int) -> Changes:
-    changes: Changes = {"status": status, "ended_at": at, "endings": state.endings + 1}
+    changes: Changes = {"status": status, "ended_at": at, "endings": state.endings + 1, "paused": False}
     if notify:
-        changes["notices"] = (*state.notices, Ending(n=state.endings + 1, status=status, ready_at=at))
+        changes["notices"] = (*state.notices, Ending(n=state.endings + 1, status=status))
     return changes
 
 

@@ -45,7 +45,7 @@ LEGAL: dict[type, frozenset[WorkflowStatus]] = {
     Begun: frozenset({WorkflowStatus.PENDING}),
     Intended: _ANY - {WorkflowStatus.PENDING},
     Finished: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.SUSPENDED}),
-    Verified: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.COMPENSATING}),
+    Verified: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.COMPENSATING, WorkflowStatus.SUSPENDED}),
     Opened: frozenset({WorkflowStatus.RUNNING}),
     TimerDue: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.WAITING, WorkflowStatus.SUSPENDED}),
     Expired: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.WAITING, WorkflowStatus.SUSPENDED}),

@@ -55,14 +55,17 @@ def nothing_to_undo(draft: Draft, entry: Completed) -> bool:
 def conclude_stop(draft: Draft) -> None:
     """Under a stop, once every branch has settled: the walk back begins, or the run ends as it is.
 
-    What a last step has done that is a pivot cannot be undone: it is left in place, with all before it.
+    What a last step has done that is a pivot cannot be undone: it is left in place, with all before it. If nobody but
+    the clock wanted the stop, the run has come to its end all the same.
     """
     state = draft.state
     stop = state.stop
     if stop is None or state.live:
         return
     nothing_done = state.pending is None and not state.own
-    if stop.kind is StopKind.FAILURE and not stop.compensate:
+    if state.pivoted and stop.kind is StopKind.TIMEOUT:
+        complete(draft)
+    elif stop.kind is StopKind.FAILURE and not stop.compensate:
         fail(draft, stop.reason)
     elif stop.compensate and not state.pivoted and not (nothing_done and stop.kind is StopKind.CANCEL):
         compensate(draft, stop.reason)

@@ -64,10 +64,11 @@ def initial(plan: Plan, created: RunCreated, at: int) -> State:
         seq=1,
         status=WorkflowStatus.RUNNING if created.begun else WorkflowStatus.PENDING,
         context=Layers(created.context.value),
-        branches=(Branch(id=0, step=first, visit=1, ready_at=at, entered_at=at),),
+        branches=(Branch(id=0, step=first, visit=1, entered_at=at),),
         visits=Layers({first: 1}),
         created_at=at,
         started_at=at if created.begun else None,
+        timed_from=at if created.begun else None,
         updated_at=at,
     )
 

@@ -31,7 +31,7 @@ def finish(draft: Draft, branch: Branch, end: End) -> None:
                 returned = {"context_updates": end.updates.value, "next": end.next, "undo_data": end.undo_data}
                 _lose(draft, branch, Lost(reason=fault, evidence=returned))
         case Parked():
-            fault = _wait_fault(draft, branch, end)
+            fault = waiting.park_fault(draft, branch, end)
             if fault is None:
                 waiting.park(draft, branch, end)
             else:
@@ -51,7 +51,7 @@ def verified(draft: Draft, branch: Branch, answer: Answer) -> None:
     match answer:
         case Continued() if visits.next_fault(draft, branch, answer.next, answer.updates.value) is None:
             visits.complete_visit(draft, branch, answer)
-        case Parked() if _wait_fault(draft, branch, answer) is None:
+        case Parked() if waiting.park_fault(draft, branch, answer) is None:
             waiting.park(draft, branch, answer)
         case Retried():
             _retry(draft, branch, answer.reason, after_ms=answer.after_ms, unknown=False, traceback=None)
@@ -73,13 +73,6 @@ def not_done(draft: Draft, branch: Branch, *, repeat: bool) -> None:
         draft.add(AttemptCleared(branch=branch.id, step=branch.step, visit=branch.visit, attempt=branch.attempt))
     else:
         _retry(draft, branch, "verified: not done", after_ms=None, unknown=False, traceback=None)
-
-
-def _wait_fault(draft: Draft, branch: Branch, end: Parked) -> str | None:
-    updates = end.updates.value
-    return visits.next_fault(draft, branch, end.next, updates) or (
-        None if end.on_timeout is None else visits.next_fault(draft, branch, end.on_timeout, updates)
-    )
 
 
 def lost_in_doubt(draft: Draft, branch: Branch, lost: Lost, *, crashed: bool) -> None:

@@ -32,10 +32,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Phase(StrEnum):
-    """Where a call stands. READY: may be made at `ready_at`. STARTED: its intent is durable and it may be running.
+    """Where a call stands. READY: may be made at `ready_at` (ms; 0: at once, whatever a clock that was set back says).
 
-    Of branches alone: WAITING is parked; FORKED stands still until its fork's branches have met; FAILED and STOPPED
-    have ended without completing their visit, and are what a person's retry takes up again.
+    STARTED: its intent is durable and it may be running. Of branches alone: WAITING is parked; FORKED stands still till
+    its fork's branches have met; FAILED and STOPPED have ended without completing their visit, and are what a person's
+    retry takes up again.
     """
 
     READY = "ready"
@@ -187,7 +188,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     before those. `visits` counts entries by step and place. `contexts` are the last ones of branches of forks that have
     ended, by branch. `undo` stays when an undo has failed: the way forward is closed from
     the first one on. `recoveries`: how often in a row a host died over this run. `endings`: how often it has ended;
-    `notices`: the endings that the plugin has not been told of yet.
+    `notices`: the endings that the plugin has not been told of yet. The run's own time runs from `timed_from` on.
     """
 
     plan: Plan
@@ -215,6 +216,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     signal_ids: Layers = Layers()
     skipped: tuple[str, ...] = ()
     pivoted: bool = False
+    timed_from: int | None = None
     timed_out: bool = False
     paused: bool = False
     recoveries: int = 0
@@ -254,9 +256,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def deadline(self) -> int | None:
         """When the run's own time is over (ms); None: never, or it is over."""
         bound = self.plan.definition.timeout_ms
-        if not bound or self.started_at is None or self.timed_out:
+        if not bound or self.timed_from is None or self.timed_out:
             return None
-        return self.started_at + bound
+        return self.timed_from + bound
 
     @property
     def suspect(self) -> bool:

@@ -165,15 +165,17 @@ def settle(draft: Draft, branch: Branch, *, reason: str, own: bool | None = None
 def owns_undo(draft: Draft, branch: Branch, unknown: bool) -> bool:
     """Whether the visit's own undo is to run first: the step says so, and an attempt may have acted."""
     step = draft.state.plan.step(branch.step)
-    return step.compensate_on_failure and (branch.acted or unknown)
+    return step.compensate_on_failure and not step.hosted and (branch.acted or unknown)
 
 
 def _check_entered(draft: Draft, branch_id: int) -> None:
     """A branch that stands before a visit that it may not make."""
     branch = next((one for one in draft.state.branches if one.id == branch_id), None)
-    if branch is None or branch.phase is not Phase.READY:
+    if branch is None or branch.phase not in (Phase.READY, Phase.WAITING):
         return
-    entered = replace(branch, attempt=0)  # what is opened here precedes the first attempt
+    entered = branch
+    if branch.wait is None:
+        entered = replace(branch, attempt=0)  # what is opened here precedes the first attempt
     if draft.state.stop is not None:
         reason = f"{draft.state.stop.reason}: it came too late, a pivot step has completed"
         open_for_branch(draft, entered, IncidentKind.STUCK_AFTER_PIVOT, reason=reason)

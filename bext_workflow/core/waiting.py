@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bext_workflow.core import visits
 from bext_workflow.core.draft import Draft
-from bext_workflow.core.input import Parked, Signalled
+from bext_workflow.core.input import Next, Parked, Signalled
 from bext_workflow.core.state import Branch, Phase, Signal, State
 from bext_workflow.errors import Conflict
-from bext_workflow.model.event import SignalReceived, StepCompleted, WaitEnded, WaitOpened
+from bext_workflow.model.event import ActIgnored, SignalReceived, StepCompleted, WaitEnded, WaitOpened
 from bext_workflow.model.json import EMPTY, Document, JsonObject, dumps
 from bext_workflow.model.status import WaitEnd
 from bext_workflow.model.wait import WaitFor
@@ -31,11 +31,19 @@ def open_hosted(draft: Draft, branch: Branch) -> None:
     deliver(draft)
 
 
+def park_fault(draft: Draft, branch: Branch, end: Parked) -> str | None:
+    """Why an outcome may not go on from its wait as it says; None if it may."""
+    updates = end.updates.value
+    fault = visits.next_fault(draft, branch, end.next, updates)
+    return fault if end.on_timeout is None else fault or visits.next_fault(draft, branch, end.on_timeout, updates)
+
+
 def park(draft: Draft, branch: Branch, end: Parked) -> None:
     """The outcome Wait: the step is done, and the branch waits before it goes on."""
     due_at = end.until if end.for_ms is None else draft.now + end.for_ms
+    for_ms = None if due_at is None else max(due_at - draft.now, 0)
     wait = WaitFor(
-        next=end.next, signal=end.signal, into=end.into, due_at=due_at, for_ms=end.for_ms, on_timeout=end.on_timeout
+        next=end.next, signal=end.signal, into=end.into, due_at=due_at, for_ms=for_ms, on_timeout=end.on_timeout
     )
     draft.add(
         StepCompleted(
@@ -55,8 +63,12 @@ def park(draft: Draft, branch: Branch, end: Parked) -> None:
 
 
 def signalled(draft: Draft, given: Signalled) -> None:
-    """A signal is taken from the inbox. A timer that was due when it was accepted has won: the signal is late."""
-    lost_to = [branch for branch in _waiting(draft.state) if _wants(branch, given.name) and _due(branch, given.at)]
+    """A signal is taken from the inbox. It is late if all waits for it were over by their time when it was accepted."""
+    if given.id is not None and given.id in draft.state.signal_ids:
+        draft.add(ActIgnored(act=given.act, kind="signal", reason="a signal with this id has come already"))
+        return
+    wanting = [branch for branch in _waiting(draft.state) if _wants(branch, given.name)]
+    lost_to = [branch for branch in wanting if _due(branch, given.at)]
     draft.add(
         SignalReceived(
             act=given.act,
@@ -65,7 +77,7 @@ def signalled(draft: Draft, given: Signalled) -> None:
             accepted_at=given.at,
             payload=given.payload,
             id=given.id,
-            late=bool(lost_to),
+            late=bool(wanting) and len(lost_to) == len(wanting),
         )
     )
     for branch in lost_to:
@@ -83,16 +95,17 @@ def deliver(draft: Draft) -> None:
 
 
 def fire(draft: Draft, branch: Branch) -> None:
-    """The wait's time is over. Does nothing if the branch waits no longer, or its time is yet to come."""
-    if branch not in _waiting(draft.state):
+    """The wait's time is over. Nothing follows if the branch waits no longer, or while the run is paused."""
+    if draft.state.paused or branch not in _waiting(draft.state):
         return
     wait = _wait_of(branch)
     if wait.on_timeout is not None:
-        _end(draft, branch, WaitEnd.TIMER, late=wait.on_timeout)
+        _end(draft, branch, WaitEnd.TIMER, chosen=wait.on_timeout)
     elif wait.signal is None:
         _end(draft, branch, WaitEnd.TIMER)
     else:
-        visits.fail_visit(draft, branch, f"signal {wait.signal!r} did not come in time")
+        # Either the step is the host's, or it has completed and stands on the list already.
+        visits.fail_visit(draft, branch, f"signal {wait.signal!r} did not come in time", own=False)
 
 
 def timer_due(draft: Draft, branch_id: int) -> None:
@@ -100,6 +113,11 @@ def timer_due(draft: Draft, branch_id: int) -> None:
     for branch in _waiting(draft.state):
         if branch.id == branch_id and _due(branch, draft.now):
             fire(draft, branch)
+
+
+def answered(draft: Draft, branch: Branch, updates: Document, next_: Next) -> None:
+    """A person says that what the branch waited for is done."""
+    _end(draft, branch, WaitEnd.PERSON, chosen=next_, updates=updates)
 
 
 def refuse_signal(state: State) -> None:
@@ -117,14 +135,14 @@ def _end(
     *,
     signal: int | None = None,
     updates: Document = EMPTY,
-    late: str | None = None,
+    chosen: Next = None,
 ) -> None:
-    """Ends the wait; `late`: by its `on_timeout`. What its map goes over is looked at only now."""
-    fault = visits.next_fault(draft, branch, late or _wait_of(branch).next, updates.value)
+    """Ends the wait; `chosen`: where a person, or its `on_timeout`, leads. What its map goes over is looked at now."""
+    fault = visits.next_fault(draft, branch, chosen or _wait_of(branch).next, updates.value)
     if fault is not None:
         visits.fail_visit(draft, branch, fault)
         return
-    next_, fork = visits.where_to(draft, branch, late or _wait_of(branch).next, updates.value)
+    next_, fork = visits.where_to(draft, branch, chosen or _wait_of(branch).next, updates.value)
     draft.add(
         WaitEnded(
             branch=branch.id,
@@ -142,8 +160,6 @@ def _end(
 
 
 def _match(state: State) -> tuple[Branch, Signal] | None:
-    if state.stop is not None:
-        return None
     for signal in state.signals:
         for branch in _waiting(state):
             if _wants(branch, signal.name):
@@ -152,7 +168,9 @@ def _match(state: State) -> tuple[Branch, Signal] | None:
 
 
 def _waiting(state: State) -> list[Branch]:
-    """The parked branches, in the order in which their waits were opened."""
+    """The branches that a signal or a timer can move, in the order in which their waits were opened."""
+    if state.stop is not None or state.status.terminal:
+        return []
     parked = [branch for branch in state.branches if branch.phase is Phase.WAITING]
     return sorted(parked, key=lambda branch: branch.wait_opened)
 

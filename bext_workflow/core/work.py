@@ -216,8 +216,13 @@ def _branch_due(state: State, branch: Branch) -> Iterator[int]:
 
 
 def _expires(state: State) -> bool:
-    """Whether the run's own time matters still: undo and a stop ignore it (semantics §5)."""
-    return state.stop is None and not state.compensating and bool(state.branches)
+    """Whether the run's own time matters now: undo and a stop ignore it (semantics §5).
+
+    Past a pivot a person is asked where to go from each branch, once it is known what its last attempt has done.
+    """
+    if state.stop is not None or state.compensating or not state.branches:
+        return False
+    return not (state.pivoted and any(branch.phase in (Phase.STARTED, Phase.IN_DOUBT) for branch in state.branches))
 
 
 def _undo_held(state: State) -> bool:

@@ -59,6 +59,7 @@ class WaitEnd(StrEnum):
 
     SIGNAL = "signal"
     TIMER = "timer"
+    PERSON = "person"
     STOP = "stop"
 
 

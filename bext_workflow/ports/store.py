@@ -21,6 +21,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import msgspec
 
 from bext_workflow.model.json import Json
+from bext_workflow.model.schedule import SlotResult
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
 
 
@@ -118,10 +119,21 @@ class Index(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     release: bool = False
 
 
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A person's act as the audit remembers it. `name` is its verb, `schedule` what it is about if it is one."""
+
+    name: str
+    by: str
+    reason: str = ""
+    schedule: str = ""
+    data: bytes = b"{}"
+
+
 class Create(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A new run. `owner` drives it at once (fence 1) or it waits to be claimed (None, fence 0).
 
-    `key` is unique per (`workflow`, `key`); `fingerprint` tells whether a second start with the key asks for the same.
+    `key` is unique in its `key_space`; `fingerprint` tells whether a second start with the key asks for the same.
+    `audit` is kept with the run, in one transaction, when a person's act begins it.
     """
 
     run_id: str
@@ -133,8 +145,10 @@ class Create(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     index: Index
     owner: str | None = None
     key: str | None = None
+    key_space: str = ""
     fingerprint: str = ""
     tags: dict[str, str] = {}
+    audit: AuditEntry | None = None
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -232,6 +246,29 @@ class HostRow(msgspec.Struct, frozen=True, kw_only=True):
     only: str | None = None
 
 
+class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept of a schedule, by its id in the config.
+
+    `rule` is the cron line and zone that `handled` belongs to: planned instants up to it are dealt with (None: none
+    ever was). `last_slot` and `last_result` say what became of the latest of them, `buffered` is the one that waits for
+    the run `last_run_id` to end.
+    """
+
+    id: str
+    paused: bool = False
+    rule: str = ""
+    handled: int | None = None
+    buffered: int | None = None
+    last_slot: int | None = None
+    last_result: SlotResult | None = None
+    last_run_id: str | None = None
+    updated_at: int = 0
+
+
+Amend: TypeAlias = Callable[[ScheduleRow], ScheduleRow]
+"""Pure and quick: the row as it shall be, of the row as it is in the transaction; or raises `Conflict`."""
+
+
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     """All that is given must hold. `since`/`until` bound `created_at` (ms, until exclusive); `incident` is a kind."""
 
@@ -245,13 +282,14 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Who did what, to which run, why."""
+    """Who did what, to which run or schedule, why. What it is not about is empty."""
 
     id: int
     at: int
     by: str
     name: str
     run_id: str
+    schedule: str = ""
     reason: str
     data: bytes
 
@@ -309,6 +347,20 @@ class Store(Protocol):
         """Runs `judge` on the whole run and adds its act to the inbox, with the audit row, in one transaction.
 
         A run that nobody owns becomes due. Raises `NotFound`, and whatever `judge` raises.
+        """
+
+    # Schedules
+
+    async def schedules(self) -> Sequence[ScheduleRow]:
+        """Every schedule that has a row, by id."""
+
+    async def amend_schedule(
+        self, schedule_id: str, amend: Amend, *, at: int, audit: AuditEntry | None = None
+    ) -> ScheduleRow:
+        """Replaces the row by what `amend` makes of it, with the audit row, in one transaction; returns what stands.
+
+        A schedule without a row is amended from an empty one. When nothing changes, nothing is written; else
+        `updated_at` is `at`. Raises whatever `amend` raises.
         """
 
     # Reading

@@ -19,6 +19,7 @@ from bext_workflow.model.view import EventView, IncidentView, Page, RunView, par
 from bext_workflow.model.wait import MAX_SIGNAL_BYTES
 from bext_workflow.ports.clock import Chance, Clock
 from bext_workflow.ports.store import (
+    AuditEntry,
     Committed,
     Existing,
     IncidentRow,
@@ -46,7 +47,7 @@ from bext_workflow.service.protocols import (
     Started,
     StartRequest,
 )
-from bext_workflow.service.starting import NewRun, fingerprint_of
+from bext_workflow.service.starting import NewRun, callers_space, fingerprint_of
 
 T = TypeVar("T")
 
@@ -80,6 +81,10 @@ class Service:
     # Runs
 
     async def start(self, request: StartRequest) -> Started:
+        return await self.start_in(callers_space(request.workflow), request)
+
+    async def start_in(self, key_space: str, request: StartRequest, *, audit: AuditEntry | None = None) -> Started:
+        """A start whose key is in another space than the callers' (semantics §6), or that the audit remembers."""
         definition = await self._definition_to_start(request)
         context = detach(request.context, max_bytes=self._context_bytes, what="the context")
         _check_labels(request)
@@ -99,6 +104,8 @@ class Service:
             first_step=definition.first,
             at=self._clock.now(),
             fingerprint=fingerprint_of(context.value, request.tags),
+            key_space=key_space,
+            audit=audit,
         )
         return await self._started(new)
 

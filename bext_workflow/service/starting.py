@@ -11,16 +11,21 @@ from msgspec.structs import replace
 from bext_workflow.model.event import RunCreated, rows
 from bext_workflow.model.json import JsonObject
 from bext_workflow.model.status import WorkflowStatus
-from bext_workflow.ports.store import Create, Index
+from bext_workflow.ports.store import AuditEntry, Create, Index
 
 
 class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A run that is about to be created, at its first step. `at` is ms on the store's clock."""
+    """A run that is about to be created, at its first step. `at` is ms on the store's clock.
+
+    `key_space` and `audit` are as in the store's `Create`.
+    """
 
     created: RunCreated
     first_step: str
     at: int
     fingerprint: str
+    key_space: str
+    audit: AuditEntry | None = None
 
     def begun(self) -> NewRun:
         """The same start, by a host that drives it at once."""
@@ -45,9 +50,16 @@ def create_of(new: NewRun, *, owner: str | None) -> Create:
         ),
         owner=owner,
         key=new.created.key,
+        key_space=new.key_space,
         fingerprint=new.fingerprint,
         tags=new.created.tags,
+        audit=new.audit,
     )
+
+
+def callers_space(workflow: str) -> str:
+    """Where the start keys of a workflow's callers are; no space of the host's own has such a name (semantics §6)."""
+    return f"workflow:{workflow}"
 
 
 def fingerprint_of(context: JsonObject, tags: dict[str, str]) -> str:

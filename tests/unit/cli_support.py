@@ -7,10 +7,23 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
+import msgspec
 
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
-from bext_workflow.model.view import EventView, IncidentView, Page, PluginView, RunView, StepView, WorkflowView
+from bext_workflow.model.view import (
+    PAUSED,
+    EventView,
+    IncidentView,
+    Page,
+    PluginView,
+    RunView,
+    SignalState,
+    SignalView,
+    StepView,
+    WaitView,
+    WorkflowView,
+)
 from bext_workflow.service.protocols import (
     DEFAULT_LIMIT,
     Acknowledged,
@@ -21,6 +34,7 @@ from bext_workflow.service.protocols import (
     RetryRequest,
     RunQuery,
     Runs,
+    SignalRequest,
     Started,
     StartRequest,
     Workflows,
@@ -42,6 +56,27 @@ RUN = RunView(
     created_at=AT,
     updated_at=AT,
 )
+
+WAIT = WaitView(step="approve", visit=2, signal="approved", due_at=AT, opened_at=AT)
+
+WAITING = RunView(
+    run_id=RUN.run_id,
+    workflow="onboarding",
+    version=1,
+    status=WorkflowStatus.WAITING,
+    step="approve",
+    steps=[StepView(step="approve", visit=2, status="waiting", attempts=0, idempotency_key="k:approve#2")],
+    holds=[],
+    waits=[WAIT],
+    signals=[
+        SignalView(name="approved", id="s-1", at=AT, state=SignalState.LATE, payload="y" * 500),
+        SignalView(name="paid", id=None, at=AT, state=SignalState.KEPT, payload={"by": "\x1b[2Jada"}),
+    ],
+    created_at=AT,
+    updated_at=AT,
+)
+
+PAUSED_RUN = msgspec.structs.replace(WAITING, status=WorkflowStatus.SUSPENDED, holds=[PAUSED], waits=[], signals=[])
 
 INCIDENT = IncidentView(
     id="0193a4c0-0000-7000-8000-0000000000aa",
@@ -137,6 +172,15 @@ class ShelfOperations:
     async def retry(self, run_id: str, request: RetryRequest) -> Acknowledged:
         return self._acknowledge(run_id, "retry", request)
 
+    async def signal(self, run_id: str, request: SignalRequest) -> Acknowledged:
+        return self._acknowledge(run_id, "signal", request)
+
+    async def pause(self, run_id: str, reason: str) -> Acknowledged:
+        return self._acknowledge(run_id, "pause", reason)
+
+    async def resume(self, run_id: str, reason: str) -> Acknowledged:
+        return self._acknowledge(run_id, "resume", reason)
+
     async def incidents(
         self,
         *,
@@ -160,11 +204,15 @@ class ShelfOperations:
 
 class ShelfWorkflows:
     async def workflows(self) -> Sequence[WorkflowView]:
-        steps: list[JsonObject] = [{"name": "reserve", "idempotent": True, "retries": {"max_attempts": 3}}]
-        return [
-            WorkflowView(id="checkout", version=version, plugin="p", digest="d", description="", steps=steps)
-            for version in (1, 3, 2)
+        steps: list[JsonObject] = [
+            {"name": "reserve", "idempotent": True, "retries": {"max_attempts": 3}},
+            {"name": "approve", "wait": {"signal": "ok", "into": "by", "timeout_ms": 5_400_000, "on_timeout": "end"}},
+            {"name": "rest", "sleep_ms": 86_400_250, "next": "end"},
         ]
+        view = WorkflowView(
+            id="checkout", version=1, plugin="p", digest="d", description="", timeout_ms=1000, steps=steps
+        )
+        return [msgspec.structs.replace(view, version=version) for version in (1, 3, 2)]
 
     async def plugins(self) -> Sequence[PluginView]:
         return [PluginView(name="p", distribution="dist", version="1", hooks=["run_step"], workflows=["checkout@1"])]

@@ -14,7 +14,18 @@ from bext_workflow.faces.http.app import HttpApp, create_http_app
 from bext_workflow.faces.http.server import serve_http
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
-from bext_workflow.model.view import EventView, IncidentView, Page, PluginView, Resolution, RunView, WorkflowView
+from bext_workflow.model.view import (
+    EventView,
+    IncidentView,
+    Page,
+    PluginView,
+    Resolution,
+    RunView,
+    SignalState,
+    SignalView,
+    WaitView,
+    WorkflowView,
+)
 from bext_workflow.service.protocols import (
     DEFAULT_LIMIT,
     Acknowledged,
@@ -24,6 +35,7 @@ from bext_workflow.service.protocols import (
     ResolveRequest,
     RetryRequest,
     RunQuery,
+    SignalRequest,
     Started,
     StartRequest,
 )
@@ -44,6 +56,9 @@ def run_view(
         step="charge_card",
         steps=[],
         context=context or {},
+        holds=[],
+        waits=[WaitView(step="approve", visit=1, signal="approved", due_at=NOW, opened_at=NOW)],
+        signals=[SignalView(name="early", id=None, at=NOW, state=SignalState.KEPT, payload={"n": 2**60, "f": 1.0})],
         created_at=NOW,
         updated_at=NOW,
     )
@@ -133,6 +148,18 @@ class MemoryService:
         self._ask("retry", (run_id, request))
         return Acknowledged(run_id=run_id, act="retry", driven=self.driven)
 
+    async def signal(self, run_id: str, request: SignalRequest) -> Acknowledged:
+        self._ask("signal", (run_id, request))
+        return self._flowing(run_id, "signal")
+
+    async def pause(self, run_id: str, reason: str) -> Acknowledged:
+        self._ask("pause", (run_id, reason))
+        return self._flowing(run_id, "pause")
+
+    async def resume(self, run_id: str, reason: str) -> Acknowledged:
+        self._ask("resume", (run_id, reason))
+        return self._flowing(run_id, "resume")
+
     async def incidents(
         self,
         *,
@@ -172,6 +199,13 @@ class MemoryService:
 
     def readiness(self) -> Readiness:
         return Readiness(ready=not self.reasons, reasons=self.reasons)
+
+    def _flowing(self, run_id: str, act: str) -> Acknowledged:
+        """A run that has ended takes no signal and no hold."""
+        status = self._runs[run_id].status
+        if status.terminal:
+            raise Conflict(f"the run is {status}: no {act}")
+        return Acknowledged(run_id=run_id, act=act, driven=self.driven)
 
     def _ask(self, call: str, given: object) -> None:
         self.asked.append((call, given))

@@ -10,12 +10,14 @@ import msgspec
 import pytest
 
 from bext_workflow import errors
+from bext_workflow.faces.cli import cells
 from bext_workflow.faces.cli.main import run
 from bext_workflow.model.json import JsonObject
 from bext_workflow.model.status import Action, WorkflowStatus
-from bext_workflow.service.protocols import CancelRequest, ResolveRequest, RunQuery, StartRequest
+from bext_workflow.model.view import RunView
+from bext_workflow.service.protocols import CancelRequest, ResolveRequest, RunQuery, SignalRequest, StartRequest
 from bext_workflow.service.wiring import Finding, Severity
-from tests.unit.cli_support import INCIDENT, RUN, Shelf, ShelfWiring, event
+from tests.unit.cli_support import INCIDENT, PAUSED_RUN, RUN, WAIT, WAITING, Shelf, ShelfWiring, event
 
 Captured = pytest.CaptureFixture[str]
 
@@ -78,7 +80,15 @@ def test_wait_takes_a_duration_and_nothing_else(words: list[str], waited: list[i
 
 @pytest.mark.parametrize(
     ("status", "code"),
-    [("COMPLETED", 0), ("COMPENSATED", 10), ("FAILED", 11), ("CANCELLED", 12), ("RUNNING", 13), ("SUSPENDED", 14)],
+    [
+        ("COMPLETED", 0),
+        ("COMPENSATED", 10),
+        ("FAILED", 11),
+        ("CANCELLED", 12),
+        ("RUNNING", 13),
+        ("WAITING", 13),
+        ("SUSPENDED", 14),
+    ],
 )
 @pytest.mark.parametrize(
     ("words", "waits"),
@@ -237,6 +247,30 @@ def test_a_dry_run_prints_the_plan(capfd: Captured) -> None:
     assert json.loads(capfd.readouterr().out)["undo"] == ["charge", "reserve"]
 
 
+def test_a_signal_carries_all_that_was_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "p.json").write_text('[1, 2.0, "é"]', encoding="utf-8")
+    monkeypatch.setattr("sys.stdin", io.StringIO("null"))
+    shelf = Shelf()
+
+    for words in (["--payload", '{"by": "ada"}', "--id", "s-1"], ["--payload", f"@{tmp_path}/p.json"], ["--payload=-"]):
+        assert call(shelf, "runs", "signal", "0193", "approved", *words) == 0
+    assert call(shelf, "run", "signal", "0193", "approved") == 0
+    assert shelf.asked == [
+        SignalRequest(name="approved", payload={"by": "ada"}, id="s-1"),
+        SignalRequest(name="approved", payload=[1, 2.0, "é"]),
+        SignalRequest(name="approved"),
+        SignalRequest(name="approved"),
+    ]
+
+
+@pytest.mark.parametrize("act", ["pause", "resume"])
+def test_a_hold_carries_its_reason(act: str, capfd: Captured) -> None:
+    shelf = Shelf()
+    assert call(shelf, "runs", act, "0193", "--reason", "audit") == 0
+    assert shelf.asked == ["audit"]
+    assert json.loads(capfd.readouterr().out) == {"run_id": "0193", "act": act, "driven": True}
+
+
 def test_an_answer_carries_all_that_was_said() -> None:
     shelf = Shelf()
     words = ["--action", "done", "--note", "n", "--updates", '{"a": 1}', "--next", "end", "--undo-data", "[1]"]
@@ -258,6 +292,78 @@ def test_a_card_shows_what_to_type_next(capfd: Captured) -> None:
     assert "mail bounced" in out
     line = f"bext-host -c 'my folder/x.toml' incidents resolve {INCIDENT.id} --action retry --note '…'"
     assert f"  try again from exactly there:\n    {line}\n" in out
+
+
+def test_a_card_shows_what_the_run_waits_for_and_what_to_type(capfd: Captured) -> None:
+    call(Shelf(WAITING), "-c", "x.toml", "-o", "table", "runs", "show", "0193")
+
+    out = capfd.readouterr().out
+    at = cells.moment(WAITING.created_at).text
+    assert f"It waits at approve #2 for signal approved, until {at}, since {at}\n" in out
+    assert f"  send it:\n    bext-host -c x.toml runs signal {RUN.run_id} approved --payload '{{}}'\n" in out
+    late, paid = (line.split() for line in out.splitlines() if " late " in line or " kept " in line)
+    assert (late[:2], late[-2:]) == (["approved", "late"], ["s-1", f'"{"y" * 119}…'])
+    assert paid[-2:] == ["–", '{"by":"\\u001b[2Jada"}']
+
+
+def test_what_only_time_ends_has_nothing_to_type(capfd: Captured) -> None:
+    sleeping = msgspec.structs.replace(WAITING, waits=[msgspec.structs.replace(WAIT, signal=None, visit=1)])
+    call(Shelf(sleeping), "-o", "table", "runs", "show", "0193")
+
+    out = capfd.readouterr().out
+    assert "It waits at approve until " in out
+    assert "runs signal" not in out
+
+
+def test_a_card_of_a_paused_run_says_how_it_goes_on(capfd: Captured) -> None:
+    call(Shelf(PAUSED_RUN), "-o", "table", "runs", "show", "0193")
+
+    assert f"It is paused\n  let it go on:\n    bext-host runs resume {RUN.run_id} --reason '…'\n" in (
+        capfd.readouterr().out
+    )
+
+
+def test_watch_tells_what_is_waited_for_once_and_what_ended_it(capfd: Captured) -> None:
+    """The journal tells of waits that are over, too: a line to type is told of the one that is open only."""
+    over = {"branch": 0, "step": "approve", "visit": 1, "wait": {"next": "ship", "signal": "approved"}}
+
+    class Growing(Shelf):
+        @property
+        def run(self) -> RunView:
+            self.journal.append(event(len(self.journal) + 1, "recovered"))
+            return super().run
+
+    shelf = Growing(WAITING, WAITING, WAITING, RUN)
+    shelf.journal = [
+        event(1, "wait_opened", **over),
+        event(2, "signal_received", act=1, name="approved", by="ada", late=True),
+        event(3, "wait_ended", step="approve", visit=1, how="timer", next="approve"),
+        event(4, "wait_opened", step="approve", visit=2, wait={"next": "ship", "signal": "approved", "due_at": 0}),
+    ]
+
+    assert call(shelf, "runs", "watch", "0193") == 0
+    told = [line.split("  ", 1)[-1].strip() for line in capfd.readouterr().err.splitlines()]
+    at, epoch = cells.moment(WAITING.created_at).text, cells.moment("1970-01-01T00:00:00.000Z").text
+    assert told == [
+        "◷  wait opened  approve  for signal approved",
+        "→  signal received  approved, too late · by ada",
+        "▸  wait ended  approve  by its time",
+        f"◷  wait opened  approve #2  for signal approved, until {epoch}",
+        "·  recovered",
+        f"it waits at approve #2 for signal approved, until {at}, since {at}",
+        f"bext-host runs signal {RUN.run_id} approved --payload '{{}}'",
+        *["·  recovered"] * 3,
+    ]
+
+
+def test_a_workflow_shows_its_waits_in_words(capfd: Captured) -> None:
+    call(Shelf(), "workflows", "show", "checkout", "-o", "table")
+
+    lines = [" ".join(line.split()) for line in capfd.readouterr().out.splitlines()]
+    assert "longest run 1s" in lines
+    assert "approve for signal ok, into by, at most 1h 30m, then end" in lines
+    assert "rest for 1d 250ms next=end" in lines
+    assert "reserve – idempotent=true retries={max_attempts=3}" in lines
 
 
 def test_the_highest_version_is_shown_unless_one_is_named(capfd: Captured) -> None:
@@ -310,6 +416,9 @@ def test_the_config_is_shown_by_key_path(capfd: Captured) -> None:
         ["runs", "events", "0193"],
         ["runs", "cancel", "0193", "--dry-run"],
         ["runs", "retry", "0193"],
+        ["runs", "signal", "0193", "approved"],
+        ["runs", "pause", "0193"],
+        ["runs", "resume", "0193"],
         ["incidents", "list"],
         ["incidents", "show", "0193"],
         ["workflows", "list"],
@@ -344,6 +453,8 @@ def test_every_command_has_every_form(words: list[str], form: str, capfd: Captur
         (["runs", "start", "checkout", "--set", "x=[1e999]"], "$[0]: inf is not a JSON number"),
         (["runs", "start", "checkout", "--input", '{"a": 1}', "--set", "a.b=1"], "a is not an object"),
         (["runs", "start", "checkout", "more"], "Got unexpected extra argument"),
+        (["runs", "signal", "0193"], "Missing argument 'NAME'"),
+        (["runs", "signal", "0193", "approved", "--payload", "yes"], "is not JSON"),
         (["incidents", "resolve", "0193", "--action", "retry"], "Missing option '--note'"),
         (["incidents", "resolve", "0193", "--action", "redo", "--note", "n"], "'redo' is not one of"),
     ],

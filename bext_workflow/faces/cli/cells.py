@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from bext_workflow.model.status import WorkflowStatus
+from bext_workflow.model.view import SignalState
 
 
 class Cell(NamedTuple):
@@ -17,6 +18,8 @@ class Cell(NamedTuple):
 
 
 NOTHING = Cell("–", "dim")
+
+_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
 
 _STATUS_STYLES = {
     WorkflowStatus.PENDING: "dim",
@@ -33,6 +36,7 @@ _STATUS_STYLES = {
 _STEP_STYLES = {
     "running": "cyan",
     "retrying": "blue",
+    "waiting": "blue",
     "in_doubt": "bold magenta",
     "held": "magenta",
     "completed": "green",
@@ -60,6 +64,10 @@ def step_status(value: str) -> Cell:
     return Cell(value.replace("_", " "), _STEP_STYLES.get(value, ""))
 
 
+def signal_state(value: SignalState) -> Cell:
+    return Cell(value.value, "red" if value is SignalState.LATE else "")
+
+
 def moment(instant: str | None) -> Cell:
     """An RFC 3339 instant as local time, to the second."""
     return NOTHING if instant is None else Cell(f"{_local(instant):%m-%d %H:%M:%S}")
@@ -68,6 +76,16 @@ def moment(instant: str | None) -> Cell:
 def exact_moment(instant: str) -> Cell:
     """An RFC 3339 instant as local time, to the millisecond: in a journal the order of things is the point."""
     return Cell(f"{_local(instant):%m-%d %H:%M:%S.%f}"[:-3])
+
+
+def duration(ms: int) -> str:
+    """Ms in the units that people count in, exactly: `3d`, `1h 30m`, `250ms`."""
+    parts = []
+    for unit, size in _UNITS:
+        count, ms = divmod(ms, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return " ".join(parts) or "0s"
 
 
 def _local(instant: str) -> datetime:

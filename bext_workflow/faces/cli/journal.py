@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import anyio
 
+from bext_workflow.faces.cli import waiting
 from bext_workflow.faces.cli.cells import exact_moment, moment
-from bext_workflow.model.json import Json
-from bext_workflow.model.view import EventView, RunView, instant
+from bext_workflow.faces.cli.context import Session
+from bext_workflow.model.json import JsonObject
+from bext_workflow.model.view import EventView, RunView, WaitView, instant
 from bext_workflow.service.protocols import MAX_LIMIT
 from bext_workflow.service.wiring import Reached
 
 _POLL_S = 0.2
+
+_ENDS = {"signal": "its signal", "timer": "its time", "stop": "a stop", "person": "a person"}
 
 _MARKS = {
     "attempt_failed": "↻",
@@ -23,9 +27,15 @@ _MARKS = {
     "run_compensated": "↶",
     "run_completed": "✓",
     "run_failed": "✗",
+    "run_paused": "‖",
+    "run_resumed": "▸",
+    "run_timed_out": "◷",
+    "signal_received": "→",
     "step_compensated": "↶",
     "step_completed": "✓",
     "step_failed": "✗",
+    "wait_ended": "▸",
+    "wait_opened": "◷",
 }
 
 
@@ -54,13 +64,15 @@ def told(event: EventView) -> str:
 
 
 class Teller:
-    """Tells what is new in the journal of one run, each event once."""
+    """Tells what is new in the journal of one run, each event once, and what to type when the run waits."""
 
-    def __init__(self, reached: Reached, run_id: str, say: Callable[[str], None]) -> None:
+    def __init__(self, reached: Reached, run_id: str, session: Session) -> None:
         self._reached = reached
         self._run_id = run_id
-        self._say = say
+        self._session = session
+        self._say = session.output.note
         self._seq = 0
+        self._known: list[WaitView] = []
 
     async def tell(self) -> bool:
         """Reads on and tells; whether there was something."""
@@ -79,6 +91,7 @@ class Teller:
         while not run.status.terminal:
             if await self.tell():
                 run = await self._reached.runs.get(self._run_id)
+                self._tell_waits(run)
             else:
                 await anyio.sleep(_POLL_S)
         await self.tell()
@@ -93,6 +106,16 @@ class Teller:
             over.set()
         return run
 
+    def _tell_waits(self, run: RunView) -> None:
+        """What the run waits for now: the journal tells of waits that are long over, too."""
+        waits = run.waits or []
+        for wait in waits:
+            if wait not in self._known:
+                self._say(f"it waits {waiting.words(wait)}")
+                for _, line in waiting.commands(run, wait, self._session):
+                    self._say(f"    {line}")
+        self._known = waits
+
     async def _until(self, over: anyio.Event) -> None:
         while not over.is_set():
             await self.tell()
@@ -101,7 +124,8 @@ class Teller:
         await self.tell()
 
 
-def _details(data: dict[str, Json]) -> Iterator[str]:
+def _details(data: JsonObject) -> Iterator[str]:
+    yield from _details_of_waiting(data)
     if data.get("attempt", 1) > 1:
         yield f"attempt {data['attempt']}"
     if "kind" in data:
@@ -120,3 +144,15 @@ def _details(data: dict[str, Json]) -> Iterator[str]:
         yield str(data["note"])
     if data.get("by"):
         yield f"by {data['by']}"
+
+
+def _details_of_waiting(data: JsonObject) -> Iterator[str]:
+    """What is waited for, which signal came, how a wait ended."""
+    if data.get("name"):
+        yield f"{data['name']}, too late" if data.get("late") else str(data["name"])
+    if data.get("wait"):
+        wait = data["wait"]
+        due_at = wait.get("due_at")
+        yield waiting.awaited(wait.get("signal"), None if due_at is None else instant(due_at))
+    if "how" in data:
+        yield f"by {_ENDS.get(data['how'], data['how'])}"

@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from bext_workflow.faces.cli import cells
+from bext_workflow.faces.cli import cells, waiting
 from bext_workflow.faces.cli.cells import Cell
 from bext_workflow.faces.cli.context import Session
 from bext_workflow.model.json import JsonObject
 from bext_workflow.model.status import Action, WorkflowStatus
-from bext_workflow.model.view import IncidentView, RunView, StepView
+from bext_workflow.model.view import PAUSED, IncidentView, RunView, SignalView, StepView
 from bext_workflow.service.wiring import Reached
 
 if TYPE_CHECKING:
     from bext_workflow.faces.cli.screen import Screen
+
+_SHORT = 120
+"""Characters of a payload that are shown; the JSON form has it whole."""
 
 MEANINGS = {
     Action.DONE: "it has happened; go on from there",
@@ -67,6 +70,15 @@ def _draw(screen: Screen, card: Card, session: Session) -> None:
     if run.context:
         screen.heading("Context")
         screen.fields(_values(run.context))
+    if run.signals:
+        screen.heading("Signals")
+        screen.table(("signal", "state", "accepted", "id", "payload"), map(_signal_row, run.signals))
+    for wait in run.waits or ():
+        screen.heading(f"It waits {waiting.words(wait)}")
+        screen.commands(waiting.commands(run, wait, session))
+    if PAUSED in (run.holds or ()):
+        screen.heading("It is paused")
+        screen.commands([("let it go on", session.command("runs", "resume", run.run_id, "--reason", "…"))])
     for incident in card.incidents:
         screen.heading(f"Incident {incident.kind.replace('_', ' ')}: {incident.step or 'the run'}")
         screen.say(incident.reason)
@@ -104,6 +116,17 @@ def _step_row(step: StepView) -> tuple[Cell, ...]:
         cells.text(step.attempts),
         cells.moment(step.undone_at or step.ended_at),
         Cell(reason),
+    )
+
+
+def _signal_row(signal: SignalView) -> tuple[Cell, ...]:
+    payload = msgspec.json.encode(signal.payload).decode()
+    return (
+        Cell(signal.name),
+        cells.signal_state(signal.state),
+        cells.moment(signal.at),
+        cells.text(signal.id),
+        Cell(payload if len(payload) <= _SHORT else f"{payload[:_SHORT]}…"),
     )
 
 

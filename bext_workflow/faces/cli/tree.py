@@ -31,6 +31,9 @@ _RUNS = LazyGroup(
         "result": Lazy(f"{_HERE}.runs_follow:result", "Show how a run ended; the exit code tells it too."),
         "cancel": Lazy(f"{_HERE}.runs_act:cancel", "Stop a run and undo what it has done."),
         "retry": Lazy(f"{_HERE}.runs_act:retry", "Set a failed run going again."),
+        "signal": Lazy(f"{_HERE}.runs_act:signal", "Send a signal to a run: to the wait that wants it, now or later."),
+        "pause": Lazy(f"{_HERE}.runs_act:pause", "Hold a run: nothing new starts."),
+        "resume": Lazy(f"{_HERE}.runs_act:resume", "Let a paused run go on."),
     },
 )
 

@@ -9,7 +9,7 @@ import msgspec
 from fastapi import FastAPI, Response
 
 from bext_workflow.faces.http.problem import MEDIA_TYPE, Problem
-from bext_workflow.faces.http.shapes import StartBody
+from bext_workflow.faces.http.shapes import HoldBody, SignalBody, StartBody
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.view import EventView, IncidentView, Page, PluginView, RunView, WorkflowView
 from bext_workflow.service.protocols import (
@@ -25,6 +25,7 @@ SHAPES: Sequence[Json] = (
     Acknowledged,
     CancelPlan,
     CancelRequest,
+    HoldBody,
     IncidentView,
     Page[EventView],
     Page[IncidentView],
@@ -36,6 +37,7 @@ SHAPES: Sequence[Json] = (
     ResolveRequest,
     RetryRequest,
     RunView,
+    SignalBody,
     StartBody,
     WorkflowView,
 )

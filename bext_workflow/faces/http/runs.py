@@ -11,9 +11,11 @@ from bext_workflow.faces.http.reading import read_body, read_query, start_key, t
 from bext_workflow.faces.http.shapes import (
     CancelParameters,
     EventsParameters,
+    HoldBody,
     NoParameters,
     ResultParameters,
     RunsParameters,
+    SignalBody,
     StartBody,
 )
 from bext_workflow.model.view import EventView, Page, RunView
@@ -25,6 +27,7 @@ from bext_workflow.service.protocols import (
     RetryRequest,
     RunQuery,
     Runs,
+    SignalRequest,
     StartRequest,
 )
 
@@ -51,6 +54,9 @@ class RunRoutes:
         add("/runs/{run_id}/events", self.list_events, methods=["GET"], **_EVENTS)
         add("/runs/{run_id}/cancel", self.cancel_run, methods=["POST"], **_CANCEL)
         add("/runs/{run_id}/retry", self.retry_run, methods=["POST"], **_RETRY)
+        add("/runs/{run_id}/signals/{name}", self.signal_run, methods=["POST"], **_SIGNAL)
+        add("/runs/{run_id}/pause", self.pause_run, methods=["POST"], **_PAUSE)
+        add("/runs/{run_id}/resume", self.resume_run, methods=["POST"], **_RESUME)
         return router
 
     async def start_run(self, request: Request) -> Response:
@@ -116,6 +122,22 @@ class RunRoutes:
         retry = await read_body(request, RetryRequest)
         return answer(await self._operations.retry(run_id, retry), 202)
 
+    async def signal_run(self, request: Request, run_id: str, name: str) -> Response:
+        read_query(request, NoParameters)
+        body = await read_body(request, SignalBody)
+        signal = SignalRequest(name=name, payload=body.payload, id=body.id)
+        return answer(await self._operations.signal(run_id, signal), 202)
+
+    async def pause_run(self, request: Request, run_id: str) -> Response:
+        read_query(request, NoParameters)
+        reason = (await read_body(request, HoldBody)).reason
+        return answer(await self._operations.pause(run_id, reason), 202)
+
+    async def resume_run(self, request: Request, run_id: str) -> Response:
+        read_query(request, NoParameters)
+        reason = (await read_body(request, HoldBody)).reason
+        return answer(await self._operations.resume(run_id, reason), 202)
+
 
 _START = documented(
     "Start a run",
@@ -147,3 +169,18 @@ _CANCEL = documented(
 _RETRY = documented(
     "Set a FAILED run going again", Acknowledged, status=202, body=RetryRequest, problems=[404, 409, 422]
 )
+_SIGNAL = documented(
+    "Send a signal to a run: to the wait that wants it, now or later",
+    Acknowledged,
+    status=202,
+    body=SignalBody,
+    problems=[400, 404, 409, 415, 422],
+)
+_PAUSE = documented(
+    "Hold a run: nothing new starts, and what runs goes on to its end",
+    Acknowledged,
+    status=202,
+    body=HoldBody,
+    problems=[404, 409, 415, 422],
+)
+_RESUME = documented("Let a paused run go on", Acknowledged, status=202, body=HoldBody, problems=[404, 409, 415, 422])

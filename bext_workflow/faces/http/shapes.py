@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from bext_workflow.model.json import INT_MAX, JsonObject
+from bext_workflow.model.json import INT_MAX, Json, JsonObject
 from bext_workflow.model.status import IncidentKind, WorkflowStatus
 from bext_workflow.service.protocols import DEFAULT_LIMIT, MAX_LIMIT
 
@@ -25,6 +25,19 @@ class StartBody(msgspec.Struct, frozen=True, kw_only=True):
     version: Version | None = None
     context: JsonObject = {}
     tags: dict[str, str] = {}
+
+
+class SignalBody(msgspec.Struct, frozen=True, kw_only=True):
+    """A signal; its name stands in the path. Of two with the same `id` the second is ignored."""
+
+    payload: Json = None
+    id: str | None = None
+
+
+class HoldBody(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a run is paused, or goes on; it is kept in the journal."""
+
+    reason: str = ""
 
 
 class RunsParameters(msgspec.Struct, frozen=True, kw_only=True):

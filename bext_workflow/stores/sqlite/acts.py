@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from bext_workflow.ports.store import Judge, Posted
+from bext_workflow.ports.store import AuditEntry, Judge, Posted
 from bext_workflow.stores.sqlite import queries
 from bext_workflow.stores.sqlite.connection import writing
 from bext_workflow.stores.sqlite.reading import load_by_id
@@ -25,9 +25,16 @@ def post(connection: sqlite3.Connection, seat: Seat, run_id: str, judge: Judge, 
         data = act.data.decode()
         connection.execute(_SQL["insert_act"], (run.rid, n, at, act.kind, act.by, data))
         if act.name:
-            connection.execute(_SQL["insert_audit"], (at, act.by, act.name, run_id, act.reason, data))
+            entry = AuditEntry(name=act.name, by=act.by, reason=act.reason, data=act.data)
+            audit(connection, entry, at=at, run_id=run_id)
         connection.execute(_SQL["count_act"], {"n": n, "at": at, "rid": run.rid})
     return Posted(n, owner)
+
+
+def audit(connection: sqlite3.Connection, entry: AuditEntry, *, at: int, run_id: str = "") -> None:
+    """Remembers a person's act; for a caller that is in a transaction."""
+    values = (at, entry.by, entry.name, run_id, entry.schedule, entry.reason, entry.data.decode())
+    connection.execute(_SQL["insert_audit"], values)
 
 
 def save_definition(connection: sqlite3.Connection, workflow: str, version: int, digest: str, body: bytes) -> None:

@@ -89,8 +89,8 @@ def incident_values(rid: int, incident: IncidentRow) -> tuple[object, ...]:
 
 
 def audit_of(row: sqlite3.Row) -> AuditRow:
-    number, at, by, name, run_id, reason, data = row
-    return AuditRow(id=number, at=at, by=by, name=name, run_id=run_id, reason=reason, data=data)
+    number, at, by, name, run_id, schedule, reason, data = row
+    return AuditRow(id=number, at=at, by=by, name=name, run_id=run_id, schedule=schedule, reason=reason, data=data)
 
 
 def host_of(row: sqlite3.Row) -> HostRow:

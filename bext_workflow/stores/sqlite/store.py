@@ -10,6 +10,8 @@ from typing import TypeVar
 
 from bext_workflow.model.status import IncidentKind
 from bext_workflow.ports.store import (
+    Amend,
+    AuditEntry,
     AuditRow,
     Claimed,
     EventRow,
@@ -22,8 +24,9 @@ from bext_workflow.ports.store import (
     Result,
     RunFilter,
     RunRow,
+    ScheduleRow,
 )
-from bext_workflow.stores.sqlite import acts, claims, reading, schema
+from bext_workflow.stores.sqlite import acts, claims, reading, schedules, schema
 from bext_workflow.stores.sqlite.connection import beat, open_reader, open_writer
 from bext_workflow.stores.sqlite.faults import unavailable
 from bext_workflow.stores.sqlite.seat import FileSeat, MemorySeat, Seat
@@ -100,6 +103,16 @@ class SqliteStore:
 
     async def post(self, run_id: str, judge: Judge, *, at: int) -> Posted:
         return await self._write(partial(acts.post, seat=self._seat, run_id=run_id, judge=judge, at=at))
+
+    # Schedules
+
+    async def schedules(self) -> Sequence[ScheduleRow]:
+        return await self._read(schedules.schedules)
+
+    async def amend_schedule(
+        self, schedule_id: str, amend: Amend, *, at: int, audit: AuditEntry | None = None
+    ) -> ScheduleRow:
+        return await self._write(partial(schedules.amend, schedule_id=schedule_id, change=amend, at=at, entry=audit))
 
     # Reading
 

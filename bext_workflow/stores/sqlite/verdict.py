@@ -28,7 +28,7 @@ def _why_not_created(connection: sqlite3.Connection, create: Create, reason: str
         # Ours, if an earlier COMMIT went through and its answer was lost (P6).
         ours = _holds(connection, row["rid"], 0, create)
         return Committed(row["rid"], len(create.events)) if ours else Refused(f"there is a run {create.run_id} already")
-    row = connection.execute(_SQL["start_key"], (create.workflow, create.key)).fetchone()
+    row = connection.execute(_SQL["start_key"], (create.key_space, create.key)).fetchone()
     if row is not None:
         return Existing(row["run_id"] if row["removed_at"] is None else None, row["fingerprint"])
     return Refused(reason)

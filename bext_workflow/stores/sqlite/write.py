@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from bext_workflow.model.json import dumps
 from bext_workflow.ports.store import Append, Committed, Create, Index, Member, Result
 from bext_workflow.stores.sqlite import queries
+from bext_workflow.stores.sqlite.acts import audit
 from bext_workflow.stores.sqlite.connection import writing
 from bext_workflow.stores.sqlite.faults import MEMBER_FAULTS
 from bext_workflow.stores.sqlite.many import execute_rows
@@ -64,10 +65,15 @@ def _insert_runs(connection: sqlite3.Connection, creates: Sequence[Create]) -> r
     rids = range(last - len(creates) + 1, last + 1)
     execute_rows(connection, _SQL["insert_run"], list(map(_run_values, rids, creates)))
     keys = [
-        (create.workflow, create.key, create.run_id, create.fingerprint) for create in creates if create.key is not None
+        (create.key_space, create.key, create.run_id, create.fingerprint)
+        for create in creates
+        if create.key is not None
     ]
     if keys:
         execute_rows(connection, _SQL["insert_start_key"], keys)
+    for create in creates:
+        if create.audit is not None:
+            audit(connection, create.audit, at=create.at, run_id=create.run_id)
     return rids
 
 

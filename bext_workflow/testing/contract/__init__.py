@@ -14,6 +14,7 @@ from bext_workflow.testing.contract.batches import BatchContract
 from bext_workflow.testing.contract.driving import DrivingContract
 from bext_workflow.testing.contract.incidents import IncidentsContract
 from bext_workflow.testing.contract.listing import ListingContract
+from bext_workflow.testing.contract.schedules import SchedulesContract
 from bext_workflow.testing.contract.starting import StartingContract
 
 __all__ = ["StoreContract"]
@@ -26,6 +27,7 @@ class StoreContract(
     IncidentsContract,
     DrivingContract,
     ActsContract,
+    SchedulesContract,
     ListingContract,
 ):
     """Subclass it under a name that pytest collects, and give it `open_store`; see `base.StoreCase` for what else."""

@@ -5,8 +5,21 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from bext_workflow.model.status import WorkflowStatus
-from bext_workflow.ports.store import Committed, Create, EventRow, Existing, Index, Refused, RunFilter, RunRow, Store
+from bext_workflow.ports.store import (
+    AuditEntry,
+    AuditRow,
+    Committed,
+    Create,
+    EventRow,
+    Existing,
+    Index,
+    Refused,
+    RunFilter,
+    RunRow,
+    Store,
+)
 from bext_workflow.testing.contract.base import (
+    BAD_TEXT,
     CREATED_AT,
     STARTED,
     STEPPED,
@@ -19,7 +32,7 @@ from bext_workflow.testing.contract.base import (
 
 
 def keyed(number: int, key: str = "order-7", fingerprint: str = "same") -> Create:
-    return replace(creation(number), key=key, fingerprint=fingerprint)
+    return replace(creation(number), key=key, key_space="workflow:checkout", fingerprint=fingerprint)
 
 
 async def run_ids(store: Store) -> list[str]:
@@ -109,10 +122,39 @@ class StartingContract(StoreCase):
         assert isinstance(third, Committed)
         assert await run_ids(store) == [run_id(3), run_id(1)]
 
-    async def test_start_key_is_a_workflows_own(self, store: Store) -> None:
-        results = await written(store, [keyed(1), replace(keyed(2), workflow="onboarding"), keyed(3, "ORDER-7")])
+    async def test_start_keys_of_different_spaces_do_not_meet(self, store: Store) -> None:
+        results = await written(store, [keyed(1), replace(keyed(2), key_space="schedule"), keyed(3, "ORDER-7")])
 
         assert all(isinstance(result, Committed) for result in results)
+
+    async def test_start_key_is_unique_in_its_space_whatever_the_workflow(self, store: Store) -> None:
+        """P23: a schedule may have been given another workflow since."""
+        await written(store, [keyed(1, fingerprint="first")])
+
+        assert await written(store, [replace(keyed(2), workflow="onboarding")]) == [Existing(run_id(1), "first")]
+
+    async def test_act_that_begins_a_run_is_in_the_audit_if_the_run_is_begun(self, store: Store) -> None:
+        entry = AuditEntry(
+            name="schedule.trigger", by="ada", reason="tonight too", schedule="nightly", data=b'{"key":null}'
+        )
+
+        await written(store, [replace(keyed(1), audit=entry), creation(2)])
+        await written(
+            store,
+            [replace(keyed(3), audit=entry), replace(creation(4), events=(("run_created", BAD_TEXT),), audit=entry)],
+        )
+
+        (kept,) = await store.audit(limit=9)
+        assert kept == AuditRow(
+            id=kept.id,
+            at=CREATED_AT,
+            by="ada",
+            name="schedule.trigger",
+            run_id=run_id(1),
+            schedule="nightly",
+            reason="tonight too",
+            data=b'{"key":null}',
+        )
 
     async def test_runs_without_a_key_do_not_meet(self, store: Store) -> None:
         results = await written(store, [creation(number) for number in range(1, 4)])

@@ -198,7 +198,7 @@ def test_a_second_cancel_cannot_change_the_manner_of_the_first(first: bool) -> N
     """§5: with or without its undo was settled by the first."""
     saga = two().run(done())
     saga.cancel(compensate=first)
-    with pytest.raises(Conflict, match="already being cancelled"):
+    with pytest.raises(Conflict, match="already being stopped"):
         saga.cancel(compensate=not first)
 
 

@@ -34,7 +34,7 @@ def waits(saga: Saga, *, crash: bool) -> list[int]:
     found = []
     ended = saga.now
     while (due := wake_at(saga.state)) is not None:
-        found.append(due - ended)
+        found.append(max(due - ended, 0))
         if due > ended:
             if crash:
                 saga.wait((due - ended) // 2).crash()

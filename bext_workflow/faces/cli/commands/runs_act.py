@@ -1,4 +1,4 @@
-"""`runs cancel`, `runs retry`."""
+"""`runs cancel`, `runs retry`, `runs signal`, `runs pause`, `runs resume`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from bext_workflow.faces.cli import acts, cells
 from bext_workflow.faces.cli.arguments import reason_option, run_argument
 from bext_workflow.faces.cli.context import Session
 from bext_workflow.faces.cli.options import Command
-from bext_workflow.service.protocols import CancelPlan, CancelRequest, RetryRequest
+from bext_workflow.faces.cli.values import Parsed, parse_json
+from bext_workflow.model.json import Json
+from bext_workflow.service.protocols import CancelPlan, CancelRequest, RetryRequest, SignalRequest
 
 
 @click.command(cls=Command)
@@ -47,6 +49,48 @@ def retry(session: Session, run_id: str, reason: str, step: str | None, new_visi
     """Set a failed run going again: the failed step, or the failed undo."""
     request = RetryRequest(reason=reason, step=step, new_visit=new_visit)
     acts.show(session, session.ask(lambda reached: reached.operations.retry(run_id, request)))
+
+
+@click.command(cls=Command)
+@run_argument
+@click.argument("name", metavar="NAME")
+@click.option(
+    "--payload",
+    type=Parsed("JSON|@FILE|-", parse_json),
+    help="What the run is told: JSON, @ and a file that holds it, or - for stdin; else null.",
+)
+@click.option(
+    "--id", "signal_id", metavar="ID", help="Makes it safe to repeat: of two with one id the second is ignored."
+)
+@click.pass_obj
+def signal(session: Session, run_id: str, name: str, payload: Json, signal_id: str | None) -> None:
+    """Send a signal to a run: to the wait that wants it, now or later.
+
+    `runs show` tells what a run waits for.
+    """
+    request = SignalRequest(name=name, payload=payload, id=signal_id)
+    acts.show(session, session.ask(lambda reached: reached.operations.signal(run_id, request)))
+
+
+@click.command(cls=Command)
+@run_argument
+@reason_option
+@click.pass_obj
+def pause(session: Session, run_id: str, reason: str) -> None:
+    """Hold a run: nothing new starts, until somebody lets it go on.
+
+    A running attempt goes on to its end, signals are accepted, and the time of waits and of the run itself passes.
+    """
+    acts.show(session, session.ask(lambda reached: reached.operations.pause(run_id, reason)))
+
+
+@click.command(cls=Command)
+@run_argument
+@reason_option
+@click.pass_obj
+def resume(session: Session, run_id: str, reason: str) -> None:
+    """Let a paused run go on."""
+    acts.show(session, session.ask(lambda reached: reached.operations.resume(run_id, reason)))
 
 
 def _confirm_now(session: Session) -> None:

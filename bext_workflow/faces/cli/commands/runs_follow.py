@@ -29,7 +29,7 @@ def watch(session: Session, run_id: str) -> Exit:
     """
 
     async def follow(reached: Reached) -> Card:
-        return await run_card.look(reached, await Teller(reached, run_id, session.output.note).until_terminal())
+        return await run_card.look(reached, await Teller(reached, run_id, session).until_terminal())
 
     return _show(session, session.ask(follow))
 

@@ -89,7 +89,7 @@ async def _start(session: Session, reached: Reached, request: StartRequest, *, w
         return Card(started.run)
     session.output.note(f"run {run_id}")
     if watch:
-        run = await Teller(reached, run_id, session.output.note).while_driven(wait_ms=wait_bound(wait))
+        run = await Teller(reached, run_id, session).while_driven(wait_ms=wait_bound(wait))
     else:
         run = await reached.drive(run_id, wait_ms=wait_bound(wait))
     return await run_card.look(reached, run)

@@ -68,17 +68,33 @@ def _draw(screen: Screen, workflow: WorkflowView) -> None:
             ("workflow", Cell(_name(workflow), "bold")),
             ("plugin", Cell(workflow.plugin)),
             ("digest", Cell(workflow.digest)),
+            ("longest run", Cell(cells.duration(workflow.timeout_ms)) if workflow.timeout_ms else cells.NOTHING),
             ("description", cells.text(workflow.description)),
         ]
     )
     screen.heading("Steps")
-    screen.table(("step", "policy"), map(_step_row, workflow.steps))
+    screen.table(("step", "waits", "policy"), map(_step_row, workflow.steps))
 
 
 def _step_row(step: JsonObject) -> tuple[Cell, ...]:
-    """Whatever a step says beside its name; the words are the config's own."""
-    said = (f"{name}={_brief(value)}" for name, value in step.items() if name != "name")
-    return Cell(step["name"]), Cell("  ".join(said))
+    """What the host waits for, and whatever else a step says beside its name, in the config's own words."""
+    said = (f"{name}={_brief(value)}" for name, value in step.items() if name not in ("name", "wait", "sleep_ms"))
+    return Cell(step["name"]), cells.text(_waits(step)), Cell("  ".join(said))
+
+
+def _waits(step: JsonObject) -> str:
+    """`for signal approved, at most 3d, then remind`."""
+    if step.get("sleep_ms"):
+        return f"for {cells.duration(step['sleep_ms'])}"
+    wait = step.get("wait") or {}
+    parts = [f"for signal {wait['signal']}"] if wait else []
+    if wait.get("into"):
+        parts.append(f"into {wait['into']}")
+    if wait.get("timeout_ms"):
+        parts.append(f"at most {cells.duration(wait['timeout_ms'])}")
+    if wait.get("on_timeout"):
+        parts.append(f"then {wait['on_timeout']}")
+    return ", ".join(parts)
 
 
 def _brief(value: object) -> str:

@@ -58,7 +58,7 @@ ORDER BY incidents.id DESC LIMIT :limit;
 SELECT * FROM incidents WHERE id >= :prefix AND id < :prefix || char(1114111) ORDER BY id LIMIT 2;
 
 -- name: audit
-SELECT id, at, by, name, run_id, reason, CAST(data AS BLOB) FROM audit WHERE id < ? ORDER BY id DESC LIMIT ?;
+SELECT id, at, by, name, run_id, schedule, reason, CAST(data AS BLOB) FROM audit WHERE id < ? ORDER BY id DESC LIMIT ?;
 
 -- name: definition
 SELECT CAST(body AS BLOB) FROM definitions WHERE workflow = ? AND version = ? AND digest = ?;

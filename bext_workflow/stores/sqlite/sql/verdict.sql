@@ -1,5 +1,5 @@
 -- name: start_key
-SELECT run_id, fingerprint, removed_at FROM start_keys WHERE workflow = ? AND key = ?;
+SELECT run_id, fingerprint, removed_at FROM start_keys WHERE space = ? AND key = ?;
 
 -- name: standing
 SELECT fence, seq, inbox, owner FROM runs WHERE rid = ?;

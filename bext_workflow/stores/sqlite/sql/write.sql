@@ -11,7 +11,7 @@ INSERT INTO runs (
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_start_key
-INSERT INTO start_keys (workflow, key, run_id, fingerprint) VALUES (?, ?, ?, ?);
+INSERT INTO start_keys (space, key, run_id, fingerprint) VALUES (?, ?, ?, ?);
 
 -- name: insert_event
 INSERT INTO journal (rid, seq, at, kind, data) VALUES (?, ?, ?, ?, ?);
