@@ -115,6 +115,7 @@ def _forked(state: State, parent: Branch, next_: str, fork: Fork, at: int) -> Ch
         "groups": after.groups,
         "next_branch": after.next_branch,
         "visits": after.visits,
+        "places": after.places,
     }
 
 
@@ -136,7 +137,8 @@ def _begun(state: State, group: Group, index: int, at: int) -> State:
         item_group=group.id if mapped else parent.item_group,
         context=state.context_of(parent.id),
     )
-    return replace(state, branches=(*state.branches, branch), visits=visits)
+    places = state.places.merged({str(branch.id): place}) if place else state.places
+    return replace(state, branches=(*state.branches, branch), visits=visits, places=places)
 
 
 def _arrived(state: State, branch: Branch, group: Group, at: int) -> Changes:
@@ -156,6 +158,7 @@ def _arrived(state: State, branch: Branch, group: Group, at: int) -> Changes:
         "groups": _changed_group(state, there),
         "contexts": after.contexts,
         "visits": after.visits,
+        "places": after.places,
     }
 
 

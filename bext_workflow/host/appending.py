@@ -82,6 +82,6 @@ def _incident_row(state: State, event: IncidentOpened, at: int) -> IncidentRow:
 
 def _step_of(state: State) -> str | None:
     """Where the run stands: the step that runs or is being undone; None once it has ended well."""
-    if state.undo is not None and state.pending is not None:
+    if state.compensating and state.pending is not None:
         return state.pending.step
     return state.branches[0].step if state.branches else None

@@ -43,6 +43,7 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True):
 
     step: str
     visit: int
+    branch: int
     status: str
     attempts: int
     idempotency_key: str
