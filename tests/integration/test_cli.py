@@ -239,6 +239,15 @@ def test_what_is_not_there_is_4(shop: Shop, words: list[str]) -> None:
     assert "Traceback" not in done.err
 
 
+@pytest.mark.parametrize("what", ["runs", "incidents"])
+@pytest.mark.parametrize("cursor", ["", "nonsense", "0193a4c0", "0193A4C0-0000-7000-8000-000000000001"])
+def test_a_cursor_that_no_page_gave_is_no_page(shop: Shop, what: str, cursor: str) -> None:
+    done = shop(what, "list", "--cursor", cursor)
+
+    assert (done.code, done.out) == (2, "")
+    assert f"the cursor {cursor!r} is not one of this list" in done.err
+
+
 def test_events_are_the_journal(shop: Shop) -> None:
     run_id = shop(*place_order(), "--wait").json["run_id"]
 
