@@ -101,7 +101,7 @@ class IncidentView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkflowView(msgspec.Struct, frozen=True, kw_only=True):
-    """A workflow that is served."""
+    """A workflow that is served. `steps` hold every key of a step in the config, with the value that is in effect."""
 
     id: str
     version: int

@@ -16,11 +16,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import pytest
 
 from bext_workflow.app import App
 from bext_workflow.faces.cli.main import run
+from bext_workflow.model.definition import StepDefinition
 from bext_workflow.model.json import Json, JsonObject
+from bext_workflow.model.policy import RetryPolicy
 from bext_workflow.ports.store import HostRow
 from bext_workflow.stores import SqliteStore
 from tests.unit.plugin_support import PLUGIN, installer
@@ -381,6 +384,19 @@ def test_a_good_config_passes_the_check_and_shows_what_is_in_it(shop: Shop) -> N
     assert [item["id"] for item in shop("workflows", "list").json["items"]] == ["checkout"]
     (plugin,) = shop("plugins", "list").json["items"]
     assert (plugin["name"], plugin["distribution"]) == ("workflow-pg", "bext-workflow-pg")
+
+
+def test_a_workflow_is_shown_with_every_value_that_is_in_effect(shop: Shop) -> None:
+    """Those that nobody has stated too."""
+    steps = shop("workflows", "show", "checkout").json["steps"]
+    table = shop("workflows", "show", "checkout", "-o", "table").out
+
+    for step in steps:
+        assert set(step) == set(StepDefinition.__struct_fields__)
+        assert set(step["retries"]) == set(step["compensation_retries"]) == set(RetryPolicy.__struct_fields__)
+    assert steps[0]["timeout_ms"] == 60_000
+    assert [msgspec.convert(step, StepDefinition) for step in steps][1].retries == RetryPolicy.none()
+    assert "3 attempts, 500 ms × 2, at most 5 s; time-out 1 min" in table
 
 
 def test_a_check_configures_each_plugin_once(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

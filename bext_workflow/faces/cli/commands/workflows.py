@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from bext_workflow.faces.cli import cells
 from bext_workflow.faces.cli.arguments import REFERENCE
@@ -13,7 +14,9 @@ from bext_workflow.faces.cli.cells import Cell
 from bext_workflow.faces.cli.context import Session
 from bext_workflow.faces.cli.lookup import missing
 from bext_workflow.faces.cli.options import Command
+from bext_workflow.faces.cli.policy import policy_of
 from bext_workflow.faces.cli.values import WorkflowRef
+from bext_workflow.model.definition import StepDefinition
 from bext_workflow.model.json import JsonObject
 from bext_workflow.model.view import WorkflowView
 
@@ -75,17 +78,7 @@ def _draw(screen: Screen, workflow: WorkflowView) -> None:
     screen.table(("step", "policy"), map(_step_row, workflow.steps))
 
 
-def _step_row(step: JsonObject) -> tuple[Cell, ...]:
-    """Whatever a step says beside its name; the words are the config's own."""
-    said = (f"{name}={_brief(value)}" for name, value in step.items() if name != "name")
-    return Cell(step["name"]), Cell("  ".join(said))
-
-
-def _brief(value: object) -> str:
-    match value:
-        case dict():
-            return "{" + " ".join(f"{name}={_brief(inner)}" for name, inner in value.items()) + "}"
-        case bool():
-            return str(value).lower()
-        case _:
-            return str(value)
+def _step_row(view: JsonObject) -> tuple[Cell, ...]:
+    step = msgspec.convert(view, StepDefinition)
+    said = [f"“{step.description}”"] if step.description else []
+    return Cell(step.name), Cell("; ".join([*said, policy_of(step)]))
