@@ -32,7 +32,10 @@ class RiggedStore(SqliteStore):
         self.batches: list[list[Member]] = []
         self.loads: list[int] = []
         self.refuse: Callable[[Member], Result | None] = lambda _: None
+        self.around: Callable[[int, bool], Awaitable[None]] | None = None
+        """Told of each write by its number, before it is made, and again once it is, before anybody has its answer."""
         self._failures: list[bool] = []
+        self._number = 0
         self._moved = asyncio.Event()
         self.writing = asyncio.Event()
         """Set once a batch is on its way to the writing thread."""
@@ -94,7 +97,11 @@ class RiggedStore(SqliteStore):
         failure = self._failures.pop(0) if self._failures else None
         if failure is False:
             raise StoreUnavailable(TROUBLE)
+        self._number += 1
+        number = self._number
+        await self._tell(number, after=False)
         results = await self._write_members(list(batch))
+        await self._tell(number, after=True)
         if failure is True:
             raise StoreUnavailable(TROUBLE)
         self.batches.append(list(batch))
@@ -110,6 +117,10 @@ class RiggedStore(SqliteStore):
             await self._turned.wait()
         self._passes = 0
         self._at_gate.clear()
+
+    async def _tell(self, number: int, *, after: bool) -> None:
+        if self.around is not None:
+            await self.around(number, after)
 
     def _lets_through(self) -> bool:
         return self._open or self._passes > 0

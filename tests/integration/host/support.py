@@ -292,6 +292,7 @@ async def hosting(
     clock: Clock | None = None,
     chance: Chance | None = None,
     settings: HostSettings = SETTINGS,
+    concurrency: int | None = None,
     only: str | None = None,
 ) -> AsyncIterator[Hosted]:
     """A host over a SQLite file, or over one in memory. At the end it drains, with no time for what runs then."""
@@ -302,7 +303,7 @@ async def hosting(
         host = Host(
             store=used,
             registry=served,
-            settings=settings,
+            settings=settings if concurrency is None else replace(settings, concurrency=concurrency),
             clock=clock,
             chance=chance,
             telemetry=telemetry,
