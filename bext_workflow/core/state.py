@@ -187,8 +187,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `pending` are the visits that have not been undone, newest first; `own` are failed visits whose own undo comes
     before those. `visits` counts entries by step and place. `contexts` are the last ones of branches of forks that have
     ended, `places` those of branches of maps, by branch. `undo` stays when an undo has failed: the way forward is
-    closed from the first one on. `recoveries`: how often in a row a host died over this run. `endings`: how often it has ended;
-    `notices`: the endings that the plugin has not been told of yet. The run's own time runs from `timed_from` on.
+    closed from the first one on. `recoveries`: how often in a row a host died over this run. `endings`: how often it
+    has ended; `notices`: the endings that the plugin has not been told of yet. The run's own time runs from
+    `timed_from` on.
     """
 
     plan: Plan

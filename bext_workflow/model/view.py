@@ -154,7 +154,10 @@ class IncidentView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkflowView(msgspec.Struct, frozen=True, kw_only=True):
-    """A workflow that is served. `timeout_ms` bounds a whole run (0: no bound)."""
+    """A workflow that is served; `timeout_ms` bounds a whole run (0: no bound).
+
+    `steps` hold every key of a step in the config, with the value that is in effect.
+    """
 
     id: str
     version: int

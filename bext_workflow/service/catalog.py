@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from bext_workflow.errors import NotFound
-from bext_workflow.model.json import loads
+from bext_workflow.model.json import Json
 from bext_workflow.model.view import PluginView, WorkflowView
 from bext_workflow.plugin.registry import Registry, Served
 
@@ -63,5 +63,12 @@ def _workflow_view(served: Served) -> WorkflowView:
         digest=definition.digest,
         description=definition.description,
         timeout_ms=definition.timeout_ms,
-        steps=[loads(msgspec.json.encode(step)) for step in definition.steps],
+        steps=[_whole(step) for step in definition.steps],
     )
+
+
+def _whole(value: object) -> Json:
+    """As JSON, with what is as the default has it: a reader wants to know what holds, not what was said."""
+    if isinstance(value, msgspec.Struct):
+        return {name: _whole(inner) for name, inner in msgspec.structs.asdict(value).items()}
+    return msgspec.to_builtins(value)

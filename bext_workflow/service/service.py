@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -53,6 +54,8 @@ T = TypeVar("T")
 
 MAX_KEY = 200
 MAX_TAGS = 50
+
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
 class Service:
@@ -126,7 +129,7 @@ class Service:
             until=_ms(query.until, "until"),
             incident=query.incident,
         )
-        rows = await self._store.runs(wanted, limit=limit + 1, before=query.cursor)
+        rows = await self._store.runs(wanted, limit=limit + 1, before=_cursor(query.cursor))
         return _page([views.summary(row) for row in rows], limit, lambda run: run.run_id)
 
     async def events(self, run_id: str, *, after: int = 0, limit: int = DEFAULT_LIMIT) -> Page[EventView]:
@@ -207,7 +210,9 @@ class Service:
     ) -> Page[IncidentView]:
         bound = _limit(limit)
         whole_id = (await self._find(run_id)).run_id if run_id is not None else None
-        rows = await self._store.incidents(run_id=whole_id, open_only=open_only, limit=bound + 1, before=cursor)
+        rows = await self._store.incidents(
+            run_id=whole_id, open_only=open_only, limit=bound + 1, before=_cursor(cursor)
+        )
         return _page([views.incident_view(row) for row in rows], bound, lambda incident: incident.id)
 
     async def incident(self, incident_id: str) -> IncidentView:
@@ -355,6 +360,13 @@ def _limit(limit: int) -> int:
     if not 1 <= limit <= MAX_LIMIT:
         raise UsageError(f"the limit is {limit}", mend=f"use 1 to {MAX_LIMIT}")
     return limit
+
+
+def _cursor(cursor: str | None) -> str | None:
+    """Cursors are ids: of the last run, or incident, of a page."""
+    if cursor is not None and _ID.fullmatch(cursor) is None:
+        raise UsageError(f"the cursor {cursor!r} is not one of this list", mend="give the page's next_cursor as it is")
+    return cursor
 
 
 def _ms(instant: str | None, what: str) -> int | None:

@@ -16,11 +16,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import pytest
 
 from bext_workflow.app import App
 from bext_workflow.faces.cli.main import run
+from bext_workflow.model.definition import StepDefinition
 from bext_workflow.model.json import Json, JsonObject
+from bext_workflow.model.policy import RetryPolicy
 from bext_workflow.ports.store import HostRow
 from bext_workflow.stores import SqliteStore
 from tests.unit.plugin_support import PLUGIN, installer
@@ -239,6 +242,15 @@ def test_what_is_not_there_is_4(shop: Shop, words: list[str]) -> None:
     assert "Traceback" not in done.err
 
 
+@pytest.mark.parametrize("what", ["runs", "incidents"])
+@pytest.mark.parametrize("cursor", ["", "nonsense", "0193a4c0", "0193A4C0-0000-7000-8000-000000000001"])
+def test_a_cursor_that_no_page_gave_is_no_page(shop: Shop, what: str, cursor: str) -> None:
+    done = shop(what, "list", "--cursor", cursor)
+
+    assert (done.code, done.out) == (2, "")
+    assert f"the cursor {cursor!r} is not one of this list" in done.err
+
+
 def test_events_are_the_journal(shop: Shop) -> None:
     run_id = shop(*place_order(), "--wait").json["run_id"]
 
@@ -289,8 +301,9 @@ def test_a_failing_undo_is_answered_and_the_next_host_finishes_the_rollback(shop
     assert "retry" in wrong.err
     assert shop("incidents", "resolve", incident["id"], "--action", "retry", "--note", "the shelf is free").code == 0
     with shop.served() as url:
+        while shop("incidents", "list", "--url", url).json["items"]:
+            time.sleep(0.01)  # until the host has taken the answer the run is FAILED
         assert shop("runs", "watch", failed["run_id"], "--url", url).code == 10
-        assert shop("incidents", "list", "--url", url).json["items"] == []
         (answered,) = shop("incidents", "list", "--all", "--url", url).json["items"]
     assert answered["resolution"]["note"] == "the shelf is free"
 
@@ -371,6 +384,19 @@ def test_a_good_config_passes_the_check_and_shows_what_is_in_it(shop: Shop) -> N
     assert [item["id"] for item in shop("workflows", "list").json["items"]] == ["checkout"]
     (plugin,) = shop("plugins", "list").json["items"]
     assert (plugin["name"], plugin["distribution"]) == ("workflow-pg", "bext-workflow-pg")
+
+
+def test_a_workflow_is_shown_with_every_value_that_is_in_effect(shop: Shop) -> None:
+    """Those that nobody has stated too."""
+    steps = shop("workflows", "show", "checkout").json["steps"]
+    table = shop("workflows", "show", "checkout", "-o", "table").out
+
+    for step in steps:
+        assert set(step) == set(StepDefinition.__struct_fields__)
+        assert set(step["retries"]) == set(step["compensation_retries"]) == set(RetryPolicy.__struct_fields__)
+    assert steps[0]["timeout_ms"] == 60_000
+    assert [msgspec.convert(step, StepDefinition) for step in steps][1].retries == RetryPolicy.none()
+    assert "3 attempts, 500 ms × 2, at most 5 s; time-out 1 min" in table
 
 
 def test_a_check_configures_each_plugin_once(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

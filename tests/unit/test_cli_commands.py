@@ -201,6 +201,19 @@ def test_a_list_asks_for_what_was_said_and_turns_the_pages() -> None:
     assert (second.limit, second.cursor) == (100, "500")
 
 
+def test_words_to_choose_from_are_shown_as_they_are_and_taken_in_any_case(capfd: Captured) -> None:
+    assert call(Shelf(), "runs", "list", "--help") == 0
+    assert "[PENDING|RUNNING|" in capfd.readouterr().out
+    assert call(Shelf(), "runs", "list", "--status", "done") == 2
+    assert "'done' is not one of 'PENDING', 'RUNNING'" in capfd.readouterr().err
+    assert call(Shelf(), "incidents", "resolve", "i-1", "--note", "n") == 2
+    assert "Missing option '--action'. Choose from done, not_done" in capfd.readouterr().err
+    for status in ("failed", "Failed", "FAILED"):
+        shelf = Shelf()
+        assert call(shelf, "runs", "list", "--status", status) == 0
+        assert [query.status for query in shelf.asked if isinstance(query, RunQuery)] == [(WorkflowStatus.FAILED,)]
+
+
 def test_events_are_all_of_them_unless_a_limit_is_set(capfd: Captured) -> None:
     shelf = Shelf()
     shelf.journal = [event(seq, "attempt_started") for seq in range(1, 1201)]

@@ -31,11 +31,17 @@ class RiggedStore(SqliteStore):
         self.down = False
         self.batches: list[list[Member]] = []
         self.loads: list[int] = []
-        self.open_gate = asyncio.Event()
-        self.open_gate.set()
         self.refuse: Callable[[Member], Result | None] = lambda _: None
+        self.around: Callable[[int, bool], Awaitable[None]] | None = None
+        """Told of each write by its number, before it is made, and again once it is, before anybody has its answer."""
         self._failures: list[bool] = []
+        self._number = 0
         self._moved = asyncio.Event()
+        self.writing = asyncio.Event()
+        """Set once a batch is on its way to the writing thread."""
+        self._open = True
+        self._passes = 0
+        self._turned = asyncio.Event()
         self._at_gate = asyncio.Event()
 
     # Strings
@@ -43,6 +49,20 @@ class RiggedStore(SqliteStore):
     def fail_writes(self, times: int = 1, *, after_commit: bool = False) -> None:
         """The next writes raise `StoreUnavailable`; with `after_commit` it was only the answer that was lost."""
         self._failures += [after_commit] * times
+
+    def close_gate(self) -> None:
+        """Writes wait before it from here on."""
+        self._open = False
+
+    def open_gate(self) -> None:
+        self._open = True
+        self._turned.set()
+
+    def let_one_through(self) -> None:
+        """The write that stands before the gate goes on; the next one will wait again."""
+        self._passes = 1
+        self._at_gate.clear()
+        self._turned.set()
 
     async def reached(self) -> None:
         """Waits until a write stands before the closed gate."""
@@ -73,23 +93,42 @@ class RiggedStore(SqliteStore):
     async def write(self, batch: Sequence[Member]) -> Sequence[Result]:
         if self.dead:
             return [LeaseLost() for _ in batch]
-        if not self.open_gate.is_set():
-            self._at_gate.set()
-            await self.open_gate.wait()
-            self._at_gate.clear()
+        await self._gate()
         failure = self._failures.pop(0) if self._failures else None
         if failure is False:
             raise StoreUnavailable(TROUBLE)
+        self._number += 1
+        number = self._number
+        await self._tell(number, after=False)
         results = await self._write_members(list(batch))
+        await self._tell(number, after=True)
         if failure is True:
             raise StoreUnavailable(TROUBLE)
         self.batches.append(list(batch))
         self._moved.set()
         return results
 
+    async def _gate(self) -> None:
+        if self._open:
+            return
+        self._at_gate.set()
+        while not self._lets_through():
+            self._turned.clear()
+            await self._turned.wait()
+        self._passes = 0
+        self._at_gate.clear()
+
+    async def _tell(self, number: int, *, after: bool) -> None:
+        if self.around is not None:
+            await self.around(number, after)
+
+    def _lets_through(self) -> bool:
+        return self._open or self._passes > 0
+
     async def _write_members(self, batch: list[Member]) -> Sequence[Result]:
         refused = [self.refuse(member) for member in batch]
         taken = [member for member, verdict in zip(batch, refused, strict=True) if verdict is None]
+        self.writing.set()
         results = iter(await super().write(taken) if taken else ())
         return [next(results) if verdict is None else verdict for verdict in refused]
 

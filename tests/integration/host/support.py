@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from bext_workflow.host.clock import SystemChance, SystemClock
 from bext_workflow.host.host import Host, HostSettings
 from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
@@ -23,6 +25,7 @@ from bext_workflow.service.catalog import Catalog
 from bext_workflow.service.engine import Engine, StoreEngine
 from bext_workflow.service.protocols import Acknowledged, CancelRequest, ResolveRequest, RetryRequest, StartRequest
 from bext_workflow.service.service import Service
+from bext_workflow.testing.clock import FakeClock
 from tests.integration.host.rigged import RiggedStore
 from tests.unit.host.support import Recorder, within
 
@@ -276,6 +279,9 @@ class Hosted(Desk):
 
 SETTINGS = HostSettings(context_bytes=CONTEXT_BYTES, poll_ms=20, drain_timeout_ms=0)
 
+PATIENT = replace(SETTINGS, poll_ms=360_000)
+"""A poll is the net under what is due by itself: a long wait on a fake clock need not see thousands of them."""
+
 
 @asynccontextmanager
 async def hosting(
@@ -286,6 +292,7 @@ async def hosting(
     clock: Clock | None = None,
     chance: Chance | None = None,
     settings: HostSettings = SETTINGS,
+    concurrency: int | None = None,
     only: str | None = None,
 ) -> AsyncIterator[Hosted]:
     """A host over a SQLite file, or over one in memory. At the end it drains, with no time for what runs then."""
@@ -296,7 +303,7 @@ async def hosting(
         host = Host(
             store=used,
             registry=served,
-            settings=settings,
+            settings=settings if concurrency is None else replace(settings, concurrency=concurrency),
             clock=clock,
             chance=chance,
             telemetry=telemetry,
@@ -304,6 +311,17 @@ async def hosting(
         )
         async with host.running():
             yield Hosted(host, used, served, telemetry, chance)
+
+
+@asynccontextmanager
+async def jumping(
+    served: Registry, clock: FakeClock, path: Path | None = None, *, jitter: float = 0.0
+) -> AsyncIterator[Hosted]:
+    """A host whose time passes only when it has nothing else to do, and then up to the next thing to do."""
+    async with opened(path) as store, clock.autojump():
+        store.clock = clock
+        async with hosting(served, store=store, clock=clock, chance=FixedChance(jitter), settings=PATIENT) as hosted:
+            yield hosted
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TypeAlias
 
@@ -227,10 +227,9 @@ async def test_a_cancel_that_the_plugin_swallows_leaves_it_the_last_word() -> No
     """The attempt's time-out came, and the plugin finished all the same: its outcome is definite."""
 
     async def stubborn(run: WorkflowRun, step_name: str) -> object:
-        try:
+        with suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            return StepOutcome.Continue({"finished": True})
+        return StepOutcome.Continue({"finished": True})
 
     served = registry(plugin(stubborn, workflow(step("act", timeout_ms=1, idempotent=False))))
     async with hosting(served) as hosted:

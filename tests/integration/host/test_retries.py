@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from bext_workflow.errors import WorkflowError
 from bext_workflow.host.driver import KEEP_MS
-from bext_workflow.model.definition import WorkflowDefinition
 from bext_workflow.model.outcome import StepOutcome
 from bext_workflow.model.policy import OnExhausted, RetryPolicy
 from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
 from bext_workflow.testing.clock import START, FakeClock
 from tests.integration.host.support import (
-    SETTINGS,
+    PATIENT,
     Calls,
-    FixedChance,
-    Hosted,
     hosting,
-    opened,
+    jumping,
     saga,
     step,
     workflow,
@@ -35,22 +29,6 @@ SPEC = RetryPolicy(max_attempts=5, backoff_ms=200, backoff_multiplier=2.0, max_b
 
 HOUR_MS = 3_600_000
 
-PATIENT = replace(SETTINGS, poll_ms=HOUR_MS // 10)
-"""A poll is the net under what is due by itself: a long wait on the clock need not see thousands of them."""
-
-
-@asynccontextmanager
-async def on_the_clock(
-    calls: Calls, definition: WorkflowDefinition, clock: FakeClock, path: Path | None = None, *, jitter: float = 0.0
-) -> AsyncIterator[Hosted]:
-    """A host whose time passes only when it has nothing else to do."""
-    async with opened(path) as store, clock.autojump():
-        store.clock = clock
-        async with hosting(
-            saga(calls, definition), store=store, clock=clock, chance=FixedChance(jitter), settings=PATIENT
-        ) as hosted:
-            yield hosted
-
 
 def waits(calls: Calls) -> list[int]:
     return [after - before for before, after in pairwise(calls.at)]
@@ -60,7 +38,7 @@ async def test_attempts_start_exactly_when_the_policy_says() -> None:
     """P19: 0/200/400/800/1600 ms for (5, 200, 2.0, 5000), from the end of one attempt to the start of the next."""
     clock = FakeClock()
     calls = Calls(clock=clock, pack=[RETRY] * 4)
-    async with on_the_clock(calls, workflow(step("pack", retries=SPEC)), clock) as hosted:
+    async with jumping(saga(calls, workflow(step("pack", retries=SPEC))), clock) as hosted:
         run = await hosted.settled(await hosted.start())
         assert run.status is WorkflowStatus.COMPLETED
         assert calls.at[0] == START
@@ -78,7 +56,7 @@ async def test_an_attempt_s_own_length_is_no_part_of_the_wait() -> None:
         return RETRY
 
     calls = Calls(clock=clock, pack=[takes_long, takes_long])
-    async with on_the_clock(calls, workflow(step("pack", retries=SPEC)), clock) as hosted:
+    async with jumping(saga(calls, workflow(step("pack", retries=SPEC))), clock) as hosted:
         await hosted.settled(await hosted.start())
         assert waits(calls) == [700 + 200, 700 + 400]
 
@@ -86,7 +64,7 @@ async def test_an_attempt_s_own_length_is_no_part_of_the_wait() -> None:
 async def test_raised_and_returned_retries_wait_alike_and_so_do_transient_errors() -> None:
     clock = FakeClock()
     calls = Calls(clock=clock, pack=[WorkflowError("503", retryable=True), TimeoutError("read"), RETRY])
-    async with on_the_clock(calls, workflow(step("pack", retries=SPEC)), clock) as hosted:
+    async with jumping(saga(calls, workflow(step("pack", retries=SPEC))), clock) as hosted:
         await hosted.settled(await hosted.start())
         assert waits(calls) == [200, 400, 800]
 
@@ -96,7 +74,7 @@ async def test_after_ms_is_kept_as_given(after_ms: int) -> None:
     """P19: not cut by `max_backoff_ms`, and the count of attempts goes on beside it."""
     clock = FakeClock()
     calls = Calls(clock=clock, pack=[StepOutcome.Retry(after_ms=after_ms), RETRY])
-    async with on_the_clock(calls, workflow(step("pack", retries=SPEC)), clock) as hosted:
+    async with jumping(saga(calls, workflow(step("pack", retries=SPEC))), clock) as hosted:
         await hosted.settled(await hosted.start())
         assert waits(calls) == [after_ms, 400]
 
@@ -107,7 +85,7 @@ async def test_jitter_only_shortens_within_its_share(draw: float) -> None:
     clock = FakeClock()
     policy = RetryPolicy(max_attempts=4, backoff_ms=1000, max_backoff_ms=60_000, jitter=0.2)
     calls = Calls(clock=clock, pack=[RETRY] * 3)
-    async with on_the_clock(calls, workflow(step("pack", retries=policy)), clock, jitter=draw) as hosted:
+    async with jumping(saga(calls, workflow(step("pack", retries=policy))), clock, jitter=draw) as hosted:
         await hosted.settled(await hosted.start())
         for waited, full in zip(waits(calls), [1000, 2000, 4000], strict=True):
             assert full * 0.8 <= waited <= full
@@ -127,7 +105,7 @@ async def test_no_attempt_more_than_max_attempts(on_exhausted: OnExhausted, stat
     clock = FakeClock()
     policy = RetryPolicy(max_attempts=3, backoff_ms=10, on_exhausted=on_exhausted)
     calls = Calls(clock=clock, ship=[RETRY] * 9)
-    async with on_the_clock(calls, workflow("pack", step("ship", retries=policy)), clock) as hosted:
+    async with jumping(saga(calls, workflow("pack", step("ship", retries=policy))), clock) as hosted:
         run = await hosted.settled(await hosted.start())
         assert (run.status, len(calls.of("ship"))) == (status, 3)
         assert calls.of("undo_pack") == [] or status is WorkflowStatus.COMPENSATED
@@ -146,7 +124,7 @@ async def test_undo_has_a_policy_and_a_counter_of_its_own() -> None:
     again = WorkflowError("busy", retryable=True)
     calls = Calls(clock=clock, ship=[StepOutcome.Fail("no", True)], undo_pack=[again, TimeoutError(), again])
     definition = workflow(step("pack", retries=RetryPolicy.none(), compensation_retries=undo), "ship")
-    async with on_the_clock(calls, definition, clock) as hosted:
+    async with jumping(saga(calls, definition), clock) as hosted:
         run = await hosted.settled(await hosted.start())
         assert run.status is WorkflowStatus.COMPENSATED
         assert waits(calls)[2:] == [100, 300, 900]
@@ -161,12 +139,12 @@ async def test_the_count_of_attempts_and_the_time_of_the_next_survive_a_crash(tm
     path = tmp_path / "bext.db"
     run_id = ""
     for attempt in range(1, 5):
-        async with on_the_clock(calls, definition, clock, path) as hosted:
+        async with jumping(saga(calls, definition), clock, path) as hosted:
             if attempt == 1:
                 run_id = await hosted.start()
             await hosted.until_kind(run_id, "attempt_failed", attempt)
             hosted.dies()
-    async with on_the_clock(calls, definition, clock, path) as hosted:
+    async with jumping(saga(calls, definition), clock, path) as hosted:
         assert (await hosted.settled(run_id)).status is WorkflowStatus.COMPLETED
     assert [made.attempt for made in calls.runs] == [1, 2, 3, 4, 5]
     assert waits(calls) == [200, 400, 800, 1600]
@@ -178,12 +156,12 @@ async def test_a_due_time_that_passed_while_no_host_was_there_means_now(tmp_path
     clock = FakeClock()
     calls = Calls(clock=clock, pack=[StepOutcome.Retry(after_ms=HOUR_MS)])
     definition = workflow(step("pack", retries=SPEC))
-    async with on_the_clock(calls, definition, clock, tmp_path / "bext.db") as hosted:
+    async with jumping(saga(calls, definition), clock, tmp_path / "bext.db") as hosted:
         run_id = await hosted.start()
         await hosted.until_kind(run_id, "attempt_failed")
         hosted.dies()
     clock.advance(3 * HOUR_MS)
-    async with on_the_clock(calls, definition, clock, tmp_path / "bext.db") as hosted:
+    async with jumping(saga(calls, definition), clock, tmp_path / "bext.db") as hosted:
         back_at = clock.now()
         assert (await hosted.settled(run_id)).status is WorkflowStatus.COMPLETED
         assert back_at <= calls.at[1] <= back_at + PATIENT.poll_ms
@@ -216,7 +194,7 @@ async def test_a_jump_of_the_wall_clock_fires_a_parked_wait_by_the_wall_and_once
     """P22: a due time is an instant of the store's clock: it comes an hour sooner, or later, never twice or early."""
     clock = FakeClock()
     calls = Calls(clock=clock, pack=[StepOutcome.Retry(after_ms=2 * HOUR_MS)])
-    async with on_the_clock(calls, workflow(step("pack", retries=SPEC)), clock) as hosted:
+    async with jumping(saga(calls, workflow(step("pack", retries=SPEC))), clock) as hosted:
         run_id = await hosted.start()
         await hosted.until_kind(run_id, "attempt_failed")
         clock.jump_wall(jump_ms)
@@ -252,7 +230,7 @@ async def test_a_jump_back_while_a_driver_rests_neither_spins_nor_loses_the_wait
     """P22: the run becomes a row that is due when the store's clock says so."""
     clock = FakeClock()
     calls = Calls(clock=clock, pack=[StepOutcome.Retry(after_ms=500)])
-    async with on_the_clock(calls, workflow(step("pack", retries=SPEC)), clock) as hosted:
+    async with jumping(saga(calls, workflow(step("pack", retries=SPEC))), clock) as hosted:
         run_id = await hosted.start()
         await hosted.until_kind(run_id, "attempt_failed")
         clock.jump_wall(-HOUR_MS)

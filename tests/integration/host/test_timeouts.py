@@ -58,6 +58,9 @@ class Stuck:
     def undo(self, run: WorkflowRun, step_name: str) -> object:
         return self.hang(f"undo {step_name} {run.attempt}")
 
+    def undo_well(self, run: WorkflowRun, step_name: str) -> None:
+        self.undo(run, step_name)
+
     def complete(self, run: WorkflowRun) -> object:
         return self.hang(f"complete {run.attempt}")
 
@@ -188,9 +191,7 @@ async def test_no_undo_of_a_visit_while_its_attempt_is_known_to_run() -> None:
     clock = FakeClock()
     with stuck(StepOutcome.Continue()) as one:
         definition = workflow(step("pack", timeout_ms=LIMIT_MS, retries=ONCE, compensate_on_failure=True))
-        served = registry(
-            plugin(one.run_step, definition, compensate_step=lambda run, name: one.undo(run, name) and None)
-        )
+        served = registry(plugin(one.run_step, definition, compensate_step=one.undo_well))
         async with hosting(served, clock=clock) as hosted:
             run_id = await hosted.start()
             await given_up(hosted, one, clock)

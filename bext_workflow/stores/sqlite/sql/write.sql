@@ -1,3 +1,7 @@
+-- The smallest write there is.
+-- name: beat
+UPDATE numbers SET last = last WHERE name = 'rid';
+
 -- name: draw_rids
 UPDATE numbers SET last = last + ? WHERE name = 'rid';
 
