@@ -72,6 +72,7 @@ class MemoryService:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, object]] = []
+        self.signals: list[SignalRequest] = []
         self.fault: Exception | None = None
         self.driven = True
         self.reasons: list[str] = []
@@ -150,6 +151,7 @@ class MemoryService:
 
     async def signal(self, run_id: str, request: SignalRequest) -> Acknowledged:
         self._ask("signal", (run_id, request))
+        self.signals.append(request)
         return self._flowing(run_id, "signal")
 
     async def pause(self, run_id: str, reason: str) -> Acknowledged:
