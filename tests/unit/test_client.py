@@ -370,9 +370,10 @@ async def test_a_wait_that_is_over_gives_the_run_as_it_is(client: HttpClient) ->
 
 async def test_a_face_over_a_client_is_the_face_itself(client: HttpClient, service: MemoryService) -> None:
     """The client is a service like any other: two hops say what one says."""
-    app = create_http_app(runs=client, operations=client, workflows=client, host=service, metrics=str)
+    app = create_http_app(runs=client, operations=client, workflows=client, schedules=client, host=service, metrics=str)
 
     async with client_of(app) as twice:
         assert await twice.get("r-1") == await client.get("r-1")
         assert await twice.resolve("i-1", RESOLVE) == await client.resolve("i-1", RESOLVE)
         assert await twice.workflows() == await client.workflows()
+        assert await twice.schedules() == await client.schedules()
