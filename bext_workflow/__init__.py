@@ -11,13 +11,17 @@ if TYPE_CHECKING:
     from bext_workflow.model.outcome import NotDone, StepOutcome, Unknown
     from bext_workflow.model.policy import OnExhausted, RetryPolicy
     from bext_workflow.model.run import WorkflowRun
+    from bext_workflow.model.schedule import CatchUp, Overlap, ScheduleDefinition
     from bext_workflow.model.status import WorkflowStatus
     from bext_workflow.plugin.markers import hookimpl
 
 __all__ = [
+    "CatchUp",
     "NotDone",
     "OnExhausted",
+    "Overlap",
     "RetryPolicy",
+    "ScheduleDefinition",
     "StepDefinition",
     "StepOutcome",
     "Unknown",
@@ -29,9 +33,12 @@ __all__ = [
 ]
 
 _HOME = {
+    "CatchUp": "model.schedule",
     "NotDone": "model.outcome",
     "OnExhausted": "model.policy",
+    "Overlap": "model.schedule",
     "RetryPolicy": "model.policy",
+    "ScheduleDefinition": "model.schedule",
     "StepDefinition": "model.definition",
     "StepOutcome": "model.outcome",
     "Unknown": "model.outcome",

@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 
 from bext_workflow.checks import CODES
 from bext_workflow.client import HttpClient
-from bext_workflow.config.settings import Host, Limits, Plugin, Retries, Step, Table, Workflow
+from bext_workflow.config.settings import Host, Limits, Plugin, Retries, Schedule, Step, Table, Workflow
 from bext_workflow.errors import BextError
 from bext_workflow.faces.cli.exits import Exit, of_error, of_status
 from bext_workflow.faces.cli.lazy import Lazy, LazyGroup
@@ -32,7 +32,17 @@ from bext_workflow.faces.http.problem import TYPE_PREFIX, problem_of
 from bext_workflow.model.event import KINDS
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.status import WorkflowStatus
-from bext_workflow.model.view import EventView, IncidentView, PluginView, Resolution, RunView, StepView, WorkflowView
+from bext_workflow.model.view import (
+    EventView,
+    FireView,
+    IncidentView,
+    PluginView,
+    Resolution,
+    RunView,
+    ScheduleView,
+    StepView,
+    WorkflowView,
+)
 from bext_workflow.plugin.hooks import ARGUMENTS
 from bext_workflow.plugin.hookspecs import WorkflowPlugin
 from bext_workflow.service.protocols import Acknowledged, CancelPlan, Readiness
@@ -44,6 +54,7 @@ TABLES: dict[str, type[Table]] = {
     "[host.limits]": Limits,
     "[[plugins]]": Plugin,
     "[[plugins.workflows]]": Workflow,
+    "[[plugins.schedules]]": Schedule,
     "steps": Step,
     "retries, compensation_retries": Retries,
 }
@@ -57,6 +68,8 @@ VIEWS = (
     Resolution,
     WorkflowView,
     PluginView,
+    ScheduleView,
+    FireView,
     Acknowledged,
     CancelPlan,
     Readiness,
@@ -270,6 +283,7 @@ def _openapi() -> JsonObject:
                 runs=never_called,
                 operations=never_called,
                 workflows=never_called,
+                schedules=never_called,
                 host=_Ready(),
                 metrics=str,
             )

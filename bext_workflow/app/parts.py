@@ -21,6 +21,7 @@ from bext_workflow.ports.store import Store
 from bext_workflow.ports.telemetry import Telemetry
 from bext_workflow.service.catalog import Catalog
 from bext_workflow.service.engine import Engine
+from bext_workflow.service.schedules import ScheduleService
 from bext_workflow.service.service import Service
 from bext_workflow.stores import SCHEME, from_url
 
@@ -57,6 +58,10 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
             context_bytes=self.config.host.limits.context_bytes,
             by=by,
         )
+
+    def schedules(self, service: Service, *, by: str) -> ScheduleService:
+        """The schedules over these parts, for one who acts as `by`."""
+        return ScheduleService(registry=self.registry, store=self.store, service=service, clock=self.clock, by=by)
 
     def catalog(self) -> Catalog:
         return Catalog(self.registry)

@@ -16,7 +16,7 @@ from bext_workflow.host.host import Host
 from bext_workflow.host.telemetry import HostTelemetry
 from bext_workflow.model.view import RunView
 from bext_workflow.service.engine import Engine, StoreEngine, stands_still
-from bext_workflow.service.protocols import Operations, Runs, Workflows
+from bext_workflow.service.protocols import Operations, Runs, Schedules, Workflows
 from bext_workflow.service.wiring import Reached, Target
 
 _SLICE_MS = 30_000
@@ -48,6 +48,7 @@ class Remote:
         self.runs: Runs = client
         self.operations: Operations = client
         self.workflows: Workflows = client
+        self.schedules: Schedules = client
 
     async def drive(self, run_id: str, *, wait_ms: int | None) -> RunView:
         """The host drives; this waits."""
@@ -63,10 +64,12 @@ class Direct:
     def __init__(self, parts: Parts) -> None:
         self.url: str | None = None
         self._parts = parts
-        service = parts.service(StoreEngine(parts.store, parts.clock), by=os_user())
+        by = os_user()
+        service = parts.service(StoreEngine(parts.store, parts.clock), by=by)
         self.runs: Runs = service
         self.operations: Operations = service
         self.workflows: Workflows = parts.catalog()
+        self.schedules: Schedules = parts.schedules(service, by=by)
 
     async def drive(self, run_id: str, *, wait_ms: int | None) -> RunView:
         """Waits for the host if there is one; else takes the driver's seat for this one run (semantics §11).

@@ -32,7 +32,7 @@ async def serve(target: Target, options: ServeOptions) -> None:
     parts = load(target.config, degraded=options.degraded)
     address = parse_listen(options.listen or parts.config.host.listen)
     telemetry = HostTelemetry(logger_for(options.log_format, options.verbosity))
-    for left_out in parts.registry.left_out:
+    for left_out in (*parts.registry.left_out, *parts.registry.unscheduled):
         telemetry.log(names.PLUGIN_LEFT_OUT, plugin=left_out.name, error=str(left_out.error))
     host = parts.host(telemetry, _settings(parts, options))
     app = _http_app(parts, host, telemetry, listens_on=address.host)
@@ -64,6 +64,7 @@ def _http_app(parts: Parts, host: Host, telemetry: HostTelemetry, *, listens_on:
         runs=service,
         operations=service,
         workflows=parts.catalog(),
+        schedules=parts.schedules(service, by="anonymous"),
         host=host,
         metrics=lambda: telemetry.exposition().decode(),
         allowed_hosts=[listens_on],

@@ -64,7 +64,7 @@ def _of_config(error: ConfigError) -> Iterator[Finding]:
 def _of_registry(config: Config, registry: Registry) -> Iterator[Finding]:
     if not config.plugins:
         yield finding("no-plugins", str(config.file), "the config names no plugin")
-    for one in registry.left_out:
+    for one in (*registry.left_out, *registry.unscheduled):
         yield from _of_left_out(one)
     for plugin in registry.plugins:
         if not plugin.definitions and plugin.open_store is None:

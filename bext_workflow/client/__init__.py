@@ -17,8 +17,18 @@ from bext_workflow.errors import NotFound, UsageError
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.names import NAME_RULE, is_name
 from bext_workflow.model.status import TERMINAL, WorkflowStatus
-from bext_workflow.model.view import EventView, IncidentView, Page, PluginView, RunView, WorkflowView
+from bext_workflow.model.view import (
+    EventView,
+    FireView,
+    IncidentView,
+    Page,
+    PluginView,
+    RunView,
+    ScheduleView,
+    WorkflowView,
+)
 from bext_workflow.service.protocols import (
+    DEFAULT_FIRES,
     DEFAULT_LIMIT,
     Acknowledged,
     CancelPlan,
@@ -29,6 +39,7 @@ from bext_workflow.service.protocols import (
     SignalRequest,
     Started,
     StartRequest,
+    TriggerRequest,
 )
 
 T = TypeVar("T")
@@ -37,7 +48,7 @@ _SETTLED = TERMINAL | {WorkflowStatus.SUSPENDED, WorkflowStatus.WAITING}
 
 
 class HttpClient:
-    """`Runs`, `Operations` and `Workflows` of the host at `url`; an async context manager.
+    """`Runs`, `Operations`, `Workflows` and `Schedules` of the host at `url`; an async context manager.
 
     Besides the errors of the protocols, every call raises `Unavailable` when no host answers there. `transport`
     replaces the network. Raises `UsageError` for a URL or a token that cannot be one.
@@ -60,14 +71,8 @@ class HttpClient:
     async def start(self, request: StartRequest) -> Started:
         """With a key always, so that it can be sent again when a connection fails."""
         body = msgspec.structs.asdict(request)
-        key = body.pop("key")
-        headers = {b"Idempotency-Key": header_value(str(uuid7()) if key is None else key, "start key")}
-        response = await self._wire.send("POST", "/runs", body=body, headers=headers, repeatable=True)
-        return Started(
-            run=self._wire.decode(response, RunView),
-            created=response.status_code == 201,
-            driven=response.headers.get("Bext-Driven") == "true",
-        )
+        del body["key"]
+        return await self._start("/runs", body, request.key)
 
     async def get(self, run_id: str) -> RunView:
         return await self._get(_run(run_id), RunView)
@@ -134,6 +139,36 @@ class HttpClient:
     async def plugins(self) -> Sequence[PluginView]:
         return (await self._get("/plugins", Page[PluginView])).items
 
+    async def schedules(self) -> Sequence[ScheduleView]:
+        return (await self._get("/schedules", Page[ScheduleView])).items
+
+    async def schedule(self, schedule_id: str) -> ScheduleView:
+        return await self._get(_schedule(schedule_id), ScheduleView)
+
+    async def fires(self, schedule_id: str, *, limit: int = DEFAULT_FIRES) -> Sequence[FireView]:
+        return (await self._get(f"{_schedule(schedule_id)}/next", Page[FireView], limit=limit)).items
+
+    async def pause_schedule(self, schedule_id: str, reason: str) -> ScheduleView:
+        response = await self._wire.send("POST", f"{_schedule(schedule_id)}/pause", body={"reason": reason})
+        return self._wire.decode(response, ScheduleView)
+
+    async def resume_schedule(self, schedule_id: str, reason: str) -> ScheduleView:
+        response = await self._wire.send("POST", f"{_schedule(schedule_id)}/resume", body={"reason": reason})
+        return self._wire.decode(response, ScheduleView)
+
+    async def trigger_schedule(self, schedule_id: str, request: TriggerRequest) -> Started:
+        """With a key always, as `start`."""
+        return await self._start(f"{_schedule(schedule_id)}/trigger", {"reason": request.reason}, request.key)
+
+    async def _start(self, path: str, body: JsonObject, key: str | None) -> Started:
+        headers = {b"Idempotency-Key": header_value(str(uuid7()) if key is None else key, "start key")}
+        response = await self._wire.send("POST", path, body=body, headers=headers, repeatable=True)
+        return Started(
+            run=self._wire.decode(response, RunView),
+            created=response.status_code == 201,
+            driven=response.headers.get("Bext-Driven") == "true",
+        )
+
     async def _get(self, path: str, kind: type[T], **parameters: Json) -> T:
         return self._wire.decode(await self._wire.send("GET", path, parameters=parameters, repeatable=True), kind)
 
@@ -152,6 +187,10 @@ def _run(run_id: str) -> str:
 
 def _incident(incident_id: str) -> str:
     return f"/incidents/{_segment(incident_id, 'incident')}"
+
+
+def _schedule(schedule_id: str) -> str:
+    return f"/schedules/{_segment(schedule_id, 'schedule')}"
 
 
 def _signal(name: str) -> str:

@@ -13,12 +13,13 @@ from pydantic import ValidationError
 from bext_workflow.config.problems import ConfigProblems, key_path, raise_any, translated
 from bext_workflow.config.reading import choose_config, read_toml, wrong_nesting
 from bext_workflow.config.secrets import masked, resolve
-from bext_workflow.config.settings import Host, Plugin, Settings, Step, Table, Workflow
+from bext_workflow.config.settings import Host, Plugin, Schedule, Settings, Step, Table, Workflow
 from bext_workflow.config.values import Address, parse_listen
 from bext_workflow.errors import ConfigError, InvalidJson
-from bext_workflow.model.json import JsonObject, verify
+from bext_workflow.model.json import JsonObject, detach, verify
 from bext_workflow.plugin.overlay import StepEntry, WorkflowEntry
 from bext_workflow.plugin.registry import PluginSpec
+from bext_workflow.plugin.schedules import ScheduleEntry
 
 K = TypeVar("K", bound=Hashable)
 
@@ -80,7 +81,7 @@ def load_config(path: Path | None = None) -> Config:
     plugins: list[PluginSpec] = []
     for index, plugin in enumerate(checked.plugins):
         try:
-            plugins.append(_spec(plugin, file, index))
+            plugins.append(_spec(plugin, file, index, checked.host.limits.context_bytes))
         except ConfigError as error:
             problems.append(error)
     raise_any(problems)
@@ -88,15 +89,16 @@ def load_config(path: Path | None = None) -> Config:
 
 
 def effective(config: Config) -> JsonObject:
-    """What `config show` shows: defaults filled in, secrets as `***`. Workflows hold only the keys that they state."""
+    """What `config show` shows: defaults filled in, secrets as `***`. Workflows and schedules hold what they state."""
     return {
         "file": str(config.file),
         "host": {**config.host.model_dump(mode="json"), "store": config.store},
         "plugins": [
             {
-                **plugin.model_dump(mode="json", exclude={"config", "workflows"}),
+                **plugin.model_dump(mode="json", exclude={"config", "workflows", "schedules"}),
                 "config": masked(plugin.config or {}),
                 "workflows": [one.model_dump(mode="json", exclude_unset=True) for one in plugin.workflows],
+                "schedules": [one.model_dump(mode="json", exclude_unset=True) for one in plugin.schedules],
             }
             for plugin in config.settings.plugins
         ],
@@ -106,6 +108,7 @@ def effective(config: Config) -> JsonObject:
 def _duplicates(checked: Settings, file: str) -> Iterator[ConfigError]:
     plugins: dict[str, str] = {}
     workflows: dict[tuple[str, int], str] = {}
+    schedules: dict[str, str] = {}
     for i, plugin in enumerate(checked.plugins):
         yield from _twice(plugins, plugin.name, f"plugin {plugin.name!r}", key_path(("plugins", i)), file)
         for j, workflow in enumerate(plugin.workflows):
@@ -115,6 +118,9 @@ def _duplicates(checked: Settings, file: str) -> Iterator[ConfigError]:
             steps: dict[str, str] = {}
             for k, step in enumerate(workflow.steps):
                 yield from _twice(steps, step.name, f"step {step.name!r}", f"{path}.steps[{k}]", file)
+        for j, schedule in enumerate(plugin.schedules):
+            path = key_path(("plugins", i, "schedules", j))
+            yield from _twice(schedules, schedule.id, f"schedule {schedule.id!r}", path, file)
 
 
 def _twice(seen: dict[K, str], key: K, what: str, path: str, file: str) -> Iterator[ConfigError]:
@@ -125,7 +131,7 @@ def _twice(seen: dict[K, str], key: K, what: str, path: str, file: str) -> Itera
         )
 
 
-def _spec(plugin: Plugin, file: Path, index: int) -> PluginSpec:
+def _spec(plugin: Plugin, file: Path, index: int, context_bytes: int) -> PluginSpec:
     path = key_path(("plugins", index))
     return PluginSpec(
         name=plugin.name,
@@ -134,6 +140,10 @@ def _spec(plugin: Plugin, file: Path, index: int) -> PluginSpec:
         workflows=tuple(
             _workflow_entry(workflow, file, f"{path}.workflows[{place}]")
             for place, workflow in enumerate(plugin.workflows)
+        ),
+        schedules=tuple(
+            _schedule_entry(schedule, file, f"{path}.schedules[{place}]", context_bytes)
+            for place, schedule in enumerate(plugin.schedules)
         ),
     )
 
@@ -157,6 +167,15 @@ def _workflow_entry(workflow: Workflow, file: Path, path: str) -> WorkflowEntry:
         file=str(file),
         path=path,
     )
+
+
+def _schedule_entry(schedule: Schedule, file: Path, path: str, context_bytes: int) -> ScheduleEntry:
+    try:
+        detach(schedule.context, max_bytes=context_bytes)
+    except InvalidJson as error:
+        where = f"{path}.context{error.path.removeprefix('$')}"
+        raise ConfigError(error.reason, file=str(file), path=where, mend=error.mend or "use plain values") from None
+    return ScheduleEntry(id=schedule.id, stated=_stated(schedule, but={"id"}), file=str(file), path=path)
 
 
 def _step_entry(step: Step) -> StepEntry:

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from bext_workflow.config.values import (
+    check_cron,
     check_error_name,
     check_listen,
     check_name,
@@ -17,11 +18,13 @@ from bext_workflow.config.values import (
     check_step_name,
     check_store,
     check_text,
+    check_timezone,
     one_step_only,
     supported_isolation,
 )
 from bext_workflow.model.json import Json
 from bext_workflow.model.policy import OnExhausted
+from bext_workflow.model.schedule import CatchUp, Overlap
 
 MAX_MS = 10**12
 """About 31 years: any wait or bound in ms stays far inside 64 bits when it is added to a time."""
@@ -152,10 +155,34 @@ class Workflow(Table):
     )
 
 
+class Schedule(Table):
+    """A schedule of a plugin: one of its own, of which only the stated keys are laid over, or a further one."""
+
+    id: Name = Field(description="the schedule's id, unique over the whole config")
+    workflow: Name | None = Field(default=None, description="the workflow that it starts, whichever plugin serves it")
+    version: int | None = Field(
+        default=None, ge=1, le=2**31 - 1, description="the version that it starts; absent: the highest that is served"
+    )
+    cron: Annotated[str | None, AfterValidator(check_cron)] = Field(
+        default=None, description='minute hour day-of-month month day-of-week, such as "30 2 * * *"'
+    )
+    timezone: Annotated[str, AfterValidator(check_timezone)] = Field(
+        default="UTC", description='the zone that cron means, such as "Europe/Madrid"'
+    )
+    overlap: Annotated[Overlap, Field(strict=False)] = Field(
+        default=Overlap.SKIP, description="what follows while the run before is live: skip, allow or buffer_one"
+    )
+    catch_up: Annotated[CatchUp, Field(strict=False)] = Field(
+        default=CatchUp.LATEST,
+        description="which of the missed instants are made up for: latest, all or skip",
+    )
+    context: dict[str, Json] = Field(default={}, description="a table: the context that its runs start with")
+    tags: dict[str, Text] = Field(default={}, description="a table of strings: tags of its runs")
+    enabled: bool = Field(default=True, description="false: it starts nothing, and misses nothing meanwhile")
+
+
 class Plugin(Table):
     """A plugin to load. Only plugins that stand in the config are imported."""
-
-    later = {"schedules": "start runs from cron with `bext-host run start --key`"}
 
     name: Name = Field(description='the name of its entry point in group "bext_workflow"')
     source: Annotated[str, AfterValidator(check_source)] | None = Field(
@@ -169,6 +196,9 @@ class Plugin(Table):
     )
     workflows: Annotated[tuple[Workflow, ...], Field(strict=False)] = Field(
         default=(), description="a list of tables: write [[plugins.workflows]] below its [[plugins]]"
+    )
+    schedules: Annotated[tuple[Schedule, ...], Field(strict=False)] = Field(
+        default=(), description="a list of tables: write [[plugins.schedules]] below its [[plugins]]"
     )
 
 

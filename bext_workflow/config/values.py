@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import ipaddress
 import re
 from typing import NamedTuple
+from zoneinfo import available_timezones
 
 from pydantic_core import PydanticCustomError
 
 from bext_workflow.errors import ConfigError
+from bext_workflow.model.cron import CRON_RULE, Cron, zone_of
 from bext_workflow.model.json import Json
 from bext_workflow.model.names import END, NAME_RULE, is_name
 from bext_workflow.plugin.source import distribution_of
@@ -71,6 +74,24 @@ def check_store(url: str) -> str:
             f"{url[:120]!r} has slashes that belong to no path", 'write "sqlite:PATH", such as "sqlite:bext.db"'
         )
     return url
+
+
+def check_cron(line: str | None) -> str | None:
+    if line is not None:
+        try:
+            Cron(line, "UTC")
+        except ValueError as error:
+            raise refusal(str(error), f'write {CRON_RULE}, such as "30 2 * * *"') from None
+    return line
+
+
+def check_timezone(name: str) -> str:
+    try:
+        zone_of(name)
+    except ValueError as error:
+        near = difflib.get_close_matches(name, available_timezones(), n=1)
+        raise refusal(str(error), f"did you mean {near[0]!r}?" if near else 'write "Europe/Madrid", or "UTC"') from None
+    return name
 
 
 def check_listen(text: str) -> str:

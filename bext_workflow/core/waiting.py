@@ -63,12 +63,15 @@ def park(draft: Draft, branch: Branch, end: Parked) -> None:
 
 
 def signalled(draft: Draft, given: Signalled) -> None:
-    """A signal is taken from the inbox. It is late if all waits for it were over by their time when it was accepted."""
+    """A signal is taken from the inbox, for the wait that was opened first.
+
+    A wait whose time was over when the signal was accepted has lost to its timer, be it that nobody has looked yet.
+    """
     if given.id is not None and given.id in draft.state.signal_ids:
         draft.add(ActIgnored(act=given.act, kind="signal", reason="a signal with this id has come already"))
         return
     wanting = [branch for branch in _waiting(draft.state) if _wants(branch, given.name)]
-    lost_to = [branch for branch in wanting if _due(branch, given.at)]
+    in_time = [branch for branch in wanting if not _due(branch, given.at)]
     draft.add(
         SignalReceived(
             act=given.act,
@@ -77,27 +80,21 @@ def signalled(draft: Draft, given: Signalled) -> None:
             accepted_at=given.at,
             payload=given.payload,
             id=given.id,
-            late=bool(wanting) and len(lost_to) == len(wanting),
+            late=bool(wanting) and not in_time,
         )
     )
-    for branch in lost_to:
-        fire(draft, branch)
-    deliver(draft)
+    if in_time:
+        _hand_over(draft, in_time[0], draft.state.signals[-1])
 
 
 def deliver(draft: Draft) -> None:
-    """Hands signals to the waits that want them: in the order of acceptance, to the wait that was opened first."""
+    """Hands the signals that are there to waits that begin: in the order of acceptance, to the one opened first."""
     while (found := _match(draft.state)) is not None:
-        branch, signal = found
-        wait = _wait_of(branch)
-        value: JsonObject = {wait.key or signal.name: signal.payload}
-        _end(draft, branch, WaitEnd.SIGNAL, signal=signal.act, updates=Document(dumps(value), value))
+        _hand_over(draft, *found)
 
 
 def fire(draft: Draft, branch: Branch) -> None:
-    """The wait's time is over. Nothing follows if the branch waits no longer, or while the run is paused."""
-    if draft.state.paused or branch not in _waiting(draft.state):
-        return
+    """The wait's time is over."""
     wait = _wait_of(branch)
     if wait.on_timeout is not None:
         _end(draft, branch, WaitEnd.TIMER, chosen=wait.on_timeout)
@@ -157,6 +154,12 @@ def _end(
         )
     )
     visits.went_on(draft, branch.id)
+
+
+def _hand_over(draft: Draft, branch: Branch, signal: Signal) -> None:
+    wait = _wait_of(branch)
+    value: JsonObject = {wait.key or signal.name: signal.payload}
+    _end(draft, branch, WaitEnd.SIGNAL, signal=signal.act, updates=Document(dumps(value), value))
 
 
 def _match(state: State) -> tuple[Branch, Signal] | None:

@@ -26,6 +26,7 @@ from bext_workflow.host.invoke import Invoker
 from bext_workflow.host.patience import patiently
 from bext_workflow.host.plans import RegistryPlans
 from bext_workflow.host.progress import Held
+from bext_workflow.host.schedules import Schedules
 from bext_workflow.host.seat import take_seat
 from bext_workflow.host.shop import Shop
 from bext_workflow.host.threads import Threads
@@ -112,6 +113,8 @@ class Host:
             poll_ms=settings.poll_ms,
             only=only,
         )
+        # Who drives one run only is no host to start others.
+        self._schedules = Schedules(self._shop, registry, self.create) if only is None else None
         self._served = tuple(
             (id_, version, served.definition.digest) for (id_, version), served in registry.served.items()
         )
@@ -200,6 +203,8 @@ class Host:
                 async with anyio.create_task_group() as drivers:
                     self._drivers = drivers
                     drivers.start_soon(self._dispatcher.run, name="dispatcher")
+                    if self._schedules is not None and self._registry.schedules:
+                        drivers.start_soon(self._schedules.run, name="schedules")
                     self._telemetry.log(names.HOST_STARTED, host_id=self.host_id, pid=os.getpid())
                     started = True
                     try:

@@ -30,7 +30,7 @@ class Cron:
 
     def __init__(self, line: str, timezone: str) -> None:
         self._line = line
-        self._zone = _zone(timezone)
+        self._zone = zone_of(timezone)
         fields = line.split()
         if len(fields) != _FIELDS or len(line) > MAX_LINE:
             raise ValueError(f"{line[:MAX_LINE]!r} is not a cron line of five fields: {CRON_RULE}")
@@ -114,7 +114,8 @@ class Cron:
         return instant.astimezone(self._zone).utcoffset() or timedelta()
 
 
-def _zone(timezone: str) -> ZoneInfo:
+def zone_of(timezone: str) -> ZoneInfo:
+    """The zone of that name. Raises `ValueError`."""
     try:
         return ZoneInfo(timezone)
     except (KeyError, ValueError, OSError):

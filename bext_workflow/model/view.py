@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from bext_workflow.model.json import Json, JsonObject
+from bext_workflow.model.schedule import CatchUp, Overlap, SlotResult
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
 
 T = TypeVar("T")
@@ -166,6 +167,40 @@ class WorkflowView(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     timeout_ms: int = 0
     steps: list[JsonObject]
+
+
+class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule of the config, and how it stands.
+
+    `next_at`: its next planned instant, null while it is paused or not enabled. `last_result` says what became of the
+    one before, `last_slot`: started, skipped, buffered, missed or failed. `buffered_slot` waits for the run
+    `last_run_id` to end.
+    """
+
+    id: str
+    plugin: str
+    workflow: str
+    version: int | None
+    cron: str
+    timezone: str
+    overlap: Overlap
+    catch_up: CatchUp
+    context: JsonObject
+    tags: dict[str, str]
+    enabled: bool
+    paused: bool
+    next_at: str | None = None
+    last_slot: str | None = None
+    last_result: SlotResult | None = None
+    last_run_id: str | None = None
+    buffered_slot: str | None = None
+
+
+class FireView(msgspec.Struct, frozen=True, kw_only=True):
+    """A planned instant of a schedule; `local` is the same instant in the schedule's time zone."""
+
+    at: str
+    local: str
 
 
 class PluginView(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,6 +24,7 @@ ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "on_workflow_complete": ("run",),
     "verify_step": ("run", "step_name"),
     "configure": ("config", "host"),
+    "schedules": (),
     "lifespan": (),
     "open_store": ("url",),
 }

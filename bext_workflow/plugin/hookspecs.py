@@ -17,6 +17,7 @@ from bext_workflow.model.definition import WorkflowDefinition
 from bext_workflow.model.json import Json
 from bext_workflow.model.outcome import StepOutcome, Verdict
 from bext_workflow.model.run import WorkflowRun
+from bext_workflow.model.schedule import ScheduleDefinition
 from bext_workflow.plugin.markers import hookspec
 
 
@@ -61,6 +62,11 @@ class WorkflowPlugin(Protocol):
     @hookspec(firstresult=True)
     def configure(self, config: Mapping[str, Json], host: HostInfo) -> None:
         """Takes the plugin's own config, `[plugins.config]`, once, before `definitions`. ValueError refuses it."""
+
+    @hookspec(firstresult=True)
+    def schedules(self) -> Sequence[ScheduleDefinition]:
+        """The schedules that the plugin brings; the config may overlay them and add others."""
+        ...
 
     @hookspec(firstresult=True)
     def lifespan(self) -> AbstractAsyncContextManager[None]:

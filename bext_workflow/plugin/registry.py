@@ -14,10 +14,12 @@ from bext_workflow.errors import BextError, PluginError
 from bext_workflow.model.context import copy_json
 from bext_workflow.model.definition import WorkflowDefinition
 from bext_workflow.model.json import JsonObject
+from bext_workflow.model.schedule import ScheduleDefinition
 from bext_workflow.plugin.discovery import Origin, load, locate
 from bext_workflow.plugin.hooks import Hook, read_hooks
 from bext_workflow.plugin.hookspecs import HostInfo
 from bext_workflow.plugin.overlay import WorkflowEntry, define, overlay
+from bext_workflow.plugin.schedules import ScheduleEntry, schedules_of
 
 _HOOK_MEND = "`bext-host check` shows this without serving"
 
@@ -29,6 +31,7 @@ class PluginSpec(msgspec.Struct, frozen=True, kw_only=True):
     source: str | None = None
     config: JsonObject | None = None
     workflows: tuple[WorkflowEntry, ...] = ()
+    schedules: tuple[ScheduleEntry, ...] = ()
 
 
 class Plugin(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +43,7 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
     entry_point: str
     hooks: frozenset[str]
     definitions: tuple[WorkflowDefinition, ...]
+    schedules: tuple[ScheduleDefinition, ...] = ()
     run_step: Hook
     compensate_step: Hook | None = None
     verify_step: Hook | None = None
@@ -55,33 +59,59 @@ class Served(msgspec.Struct, frozen=True):
     plugin: Plugin
 
 
+class Scheduled(msgspec.Struct, frozen=True):
+    """A schedule and the name of the plugin that it belongs to."""
+
+    definition: ScheduleDefinition
+    plugin: str
+
+
 class LeftOut(msgspec.Struct, frozen=True):
-    """A plugin that the config names and that cannot be used."""
+    """A plugin, or a schedule, that the config names and that cannot be used."""
 
     name: str
     error: BextError
 
 
 class Registry(msgspec.Struct, frozen=True, kw_only=True):
-    """All plugins in the config's order. `served` is by (workflow id, version)."""
+    """All plugins in the config's order. `served` is by (workflow id, version), `schedules` by id.
+
+    `unscheduled` are schedules whose workflow is not served.
+    """
 
     plugins: tuple[Plugin, ...]
     served: Mapping[tuple[str, int], Served]
+    schedules: Mapping[str, Scheduled] = {}
     left_out: tuple[LeftOut, ...] = ()
+    unscheduled: tuple[LeftOut, ...] = ()
+
+    def highest(self, workflow: str) -> Served | None:
+        """The highest version of the workflow that is served, if any is."""
+        versions = [version for id_, version in self.served if id_ == workflow]
+        return self.served[workflow, max(versions)] if versions else None
+
+    def to_start(self, schedule: ScheduleDefinition) -> Served | None:
+        """What the schedule starts, if it is served."""
+        if schedule.version is None:
+            return self.highest(schedule.workflow)
+        return self.served.get((schedule.workflow, schedule.version))
 
 
 def load_plugins(specs: Iterable[PluginSpec], host: HostInfo, *, degraded: bool = False) -> Registry:
     """Finds, imports, validates and configures the plugins, one by one; no other plugin is imported.
 
-    Raises the first `PluginError`, or `ConfigError` of an overlay; with `degraded` such a plugin is left out instead.
+    Raises the first `PluginError`, or `ConfigError` of an overlay; with `degraded` such a plugin is left out instead,
+    and so is a schedule of a workflow that is not served.
     """
     plugins: list[Plugin] = []
     served: dict[tuple[str, int], Served] = {}
+    schedules: dict[str, Scheduled] = {}
     left_out: list[LeftOut] = []
+    entries: dict[str, ScheduleEntry] = {}
     for spec in specs:
         try:
             plugin = _load_plugin(spec, host)
-            _refuse_taken(plugin, served)
+            _refuse_taken(plugin, served, schedules)
         except BextError as error:
             if not degraded:
                 raise
@@ -89,7 +119,36 @@ def load_plugins(specs: Iterable[PluginSpec], host: HostInfo, *, degraded: bool 
             continue
         plugins.append(plugin)
         served.update({(own.id, own.version): Served(own, plugin) for own in plugin.definitions})
-    return Registry(plugins=tuple(plugins), served=served, left_out=tuple(left_out))
+        schedules.update({own.id: Scheduled(own, plugin.name) for own in plugin.schedules})
+        entries.update({entry.id: entry for entry in spec.schedules})
+    registry = Registry(plugins=tuple(plugins), served=served, left_out=tuple(left_out))
+    return _scheduled(registry, schedules, entries, degraded=degraded)
+
+
+def _scheduled(
+    registry: Registry, schedules: Mapping[str, Scheduled], entries: Mapping[str, ScheduleEntry], *, degraded: bool
+) -> Registry:
+    """The registry with the schedules whose workflow it serves, whichever plugin's that is. Raises for others."""
+    fit = {id_: one for id_, one in schedules.items() if registry.to_start(one.definition) is not None}
+    unfit = [
+        LeftOut(f"schedule {id_}", _unserved(registry, one, entries.get(id_)))
+        for id_, one in schedules.items()
+        if id_ not in fit
+    ]
+    if unfit and not degraded:
+        raise unfit[0].error
+    return msgspec.structs.replace(registry, schedules=fit, unscheduled=tuple(unfit))
+
+
+def _unserved(registry: Registry, one: Scheduled, entry: ScheduleEntry | None) -> BextError:
+    schedule = one.definition
+    wanted = schedule.workflow if schedule.version is None else f"{schedule.workflow}@{schedule.version}"
+    reason = f"the schedule {schedule.id!r} starts {wanted!r}, which no plugin of the config serves"
+    known = ", ".join(sorted(f"{id_}@{version}" for id_, version in registry.served))
+    mend = f"there are: {known or 'none'}"
+    if entry is not None:
+        return entry.fault(reason, mend=mend)
+    return PluginError(f"plugin {one.plugin!r}: {reason}", mend=mend)
 
 
 def _load_plugin(spec: PluginSpec, host: HostInfo) -> Plugin:
@@ -105,6 +164,7 @@ def _load_plugin(spec: PluginSpec, host: HostInfo) -> Plugin:
         entry_point=origin.entry_point,
         hooks=frozenset(hooks),
         definitions=definitions,
+        schedules=schedules_of(hooks, origin, spec.schedules),
         run_step=_required(hooks, "run_step", origin),
         compensate_step=hooks.get("compensate_step"),
         verify_step=hooks.get("verify_step"),
@@ -214,7 +274,13 @@ def _open_store(hooks: Mapping[str, Hook], origin: Origin) -> Callable[[str], ob
     return open_store
 
 
-def _refuse_taken(plugin: Plugin, served: Mapping[tuple[str, int], Served]) -> None:
+def _refuse_taken(plugin: Plugin, served: Mapping[tuple[str, int], Served], schedules: Mapping[str, Scheduled]) -> None:
+    for schedule in plugin.schedules:
+        if schedule.id in schedules:
+            raise PluginError(
+                f"plugin {plugin.name!r}: the schedule {schedule.id!r} is {schedules[schedule.id].plugin!r}'s already",
+                mend="give one of the two another id",
+            )
     for own in plugin.definitions:
         taken = served.get((own.id, own.version))
         if taken is not None:

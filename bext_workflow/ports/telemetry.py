@@ -19,6 +19,9 @@ STORE_BACK = "store_back"
 THREAD_LEAKED = "thread_leaked"
 LATE_RESULT = "late_result"
 PLUGIN_LEFT_OUT = "plugin_left_out"
+SCHEDULE_STARTED = "schedule_started"
+SCHEDULE_PASSED = "schedule_passed"
+SCHEDULE_FAILED = "schedule_failed"
 
 LOG_LEVELS = {
     HOST_WAITS: "warning",
@@ -36,6 +39,9 @@ LOG_LEVELS = {
     THREAD_LEAKED: "warning",
     LATE_RESULT: "warning",
     PLUGIN_LEFT_OUT: "warning",
+    SCHEDULE_STARTED: "info",
+    SCHEDULE_PASSED: "warning",
+    SCHEDULE_FAILED: "error",
 }
 """Every log event with its level."""
 
@@ -43,12 +49,14 @@ INCIDENTS_OPEN = "bext_incidents_open"
 RUNS_LEFT_IN_PLACE = "bext_runs_left_in_place_total"
 RESULTS_DISCARDED = "bext_results_discarded_total"
 THREADS_LEAKED = "bext_threads_leaked"
+SCHEDULE_SLOTS = "bext_schedule_slots_total"
 
 METRICS = {
     INCIDENTS_OPEN: ("gauge", ("kind",)),
     RUNS_LEFT_IN_PLACE: ("counter", ()),
     RESULTS_DISCARDED: ("counter", ()),
     THREADS_LEAKED: ("gauge", ()),
+    SCHEDULE_SLOTS: ("counter", ("schedule", "result")),
 }
 """Every metric with its form and labels."""
 

@@ -38,10 +38,10 @@ class Catalog:
 
     def highest(self, workflow: str) -> Served:
         """The highest version of the workflow. Raises `NotFound`, naming what there is."""
-        versions = [version for id_, version in self._registry.served if id_ == workflow]
-        if not versions:
+        highest = self._registry.highest(workflow)
+        if highest is None:
             raise self.unknown(workflow, None)
-        return self._registry.served[workflow, max(versions)]
+        return highest
 
     def unknown(self, workflow: str, version: int | None) -> NotFound:
         """The error for a workflow, or a version of it, that is not served."""

@@ -12,10 +12,20 @@ import msgspec
 
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
-from bext_workflow.model.view import EventView, IncidentView, Page, PluginView, RunView, WorkflowView
+from bext_workflow.model.view import (
+    EventView,
+    FireView,
+    IncidentView,
+    Page,
+    PluginView,
+    RunView,
+    ScheduleView,
+    WorkflowView,
+)
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 500
+DEFAULT_FIRES = 5
 
 
 class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,6 +167,35 @@ class Operations(Protocol):
 
     async def resolve(self, incident_id: str, request: ResolveRequest) -> Acknowledged:
         """Raises `Conflict` that lists the allowed actions."""
+
+
+class TriggerRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Starts a schedule's run out of turn. `key` makes that safe to repeat, in a space of the schedule's own."""
+
+    reason: str = ""
+    key: str | None = None
+
+
+class Schedules(Protocol):
+    """The schedules of the config. Acts are durable, with their audit row, when they return."""
+
+    async def schedules(self) -> Sequence[ScheduleView]:
+        """Every schedule, by id."""
+
+    async def schedule(self, schedule_id: str) -> ScheduleView:
+        """One schedule. Raises `NotFound`."""
+
+    async def fires(self, schedule_id: str, *, limit: int = DEFAULT_FIRES) -> Sequence[FireView]:
+        """The next planned instants, whether it is paused or not."""
+
+    async def pause_schedule(self, schedule_id: str, reason: str) -> ScheduleView:
+        """Nothing is started any more. Raises `Conflict` if it is paused already."""
+
+    async def resume_schedule(self, schedule_id: str, reason: str) -> ScheduleView:
+        """Goes on; what was missed meanwhile is made up for by `catch_up`. Raises `Conflict` if it is not paused."""
+
+    async def trigger_schedule(self, schedule_id: str, request: TriggerRequest) -> Started:
+        """Starts a run now, paused or not. Raises `Conflict` if `overlap` forbids it, and what `Runs.start` raises."""
 
 
 class Workflows(Protocol):

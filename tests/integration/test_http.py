@@ -79,6 +79,7 @@ async def hosted(folder: Path) -> AsyncIterator[Hosted]:
         runs=service,
         operations=service,
         workflows=parts.catalog(),
+        schedules=parts.schedules(service, by="anonymous"),
         host=host,
         metrics=lambda: telemetry.exposition().decode(),
     )

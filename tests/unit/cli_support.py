@@ -8,16 +8,20 @@ from pathlib import Path
 
 import anyio
 import msgspec
+from msgspec.structs import replace
 
 from bext_workflow.model.json import Json, JsonObject
+from bext_workflow.model.schedule import CatchUp, Overlap, SlotResult
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
 from bext_workflow.model.view import (
     PAUSED,
     EventView,
+    FireView,
     IncidentView,
     Page,
     PluginView,
     RunView,
+    ScheduleView,
     SignalState,
     SignalView,
     StepView,
@@ -25,6 +29,7 @@ from bext_workflow.model.view import (
     WorkflowView,
 )
 from bext_workflow.service.protocols import (
+    DEFAULT_FIRES,
     DEFAULT_LIMIT,
     Acknowledged,
     CancelPlan,
@@ -34,9 +39,11 @@ from bext_workflow.service.protocols import (
     RetryRequest,
     RunQuery,
     Runs,
+    Schedules,
     SignalRequest,
     Started,
     StartRequest,
+    TriggerRequest,
     Workflows,
 )
 from bext_workflow.service.wiring import Reached, Report, ServeOptions, Target
@@ -218,12 +225,59 @@ class ShelfWorkflows:
         return [PluginView(name="p", distribution="dist", version="1", hooks=["run_step"], workflows=["checkout@1"])]
 
 
+SCHEDULE = ScheduleView(
+    id="nightly",
+    plugin="p",
+    workflow="checkout",
+    version=None,
+    cron="30 2 * * *",
+    timezone="Europe/Madrid",
+    overlap=Overlap.SKIP,
+    catch_up=CatchUp.LATEST,
+    context={},
+    tags={},
+    enabled=True,
+    paused=False,
+    next_at=AT,
+    last_slot=AT,
+    last_result=SlotResult.SKIPPED,
+)
+
+
+class ShelfSchedules:
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+
+    async def schedules(self) -> Sequence[ScheduleView]:
+        return [SCHEDULE, replace(SCHEDULE, id="weekly", paused=True), replace(SCHEDULE, id="yearly", enabled=False)]
+
+    async def schedule(self, schedule_id: str) -> ScheduleView:
+        return SCHEDULE
+
+    async def fires(self, schedule_id: str, *, limit: int = DEFAULT_FIRES) -> Sequence[FireView]:
+        self._shelf.answer((schedule_id, limit))
+        return [FireView(at=AT, local="2026-11-30T22:52:07+01:00")] * limit
+
+    async def pause_schedule(self, schedule_id: str, reason: str) -> ScheduleView:
+        self._shelf.answer(("pause", schedule_id, reason))
+        return replace(SCHEDULE, paused=True)
+
+    async def resume_schedule(self, schedule_id: str, reason: str) -> ScheduleView:
+        self._shelf.answer(("resume", schedule_id, reason))
+        return SCHEDULE
+
+    async def trigger_schedule(self, schedule_id: str, request: TriggerRequest) -> Started:
+        self._shelf.answer((schedule_id, request))
+        return Started(run=self._shelf.run, created=True, driven=self._shelf.driven)
+
+
 class ShelfReached:
     def __init__(self, shelf: Shelf, url: str | None) -> None:
         self._shelf = shelf
         self.runs: Runs = ShelfRuns(shelf)
         self.operations: Operations = ShelfOperations(shelf)
         self.workflows: Workflows = ShelfWorkflows()
+        self.schedules: Schedules = ShelfSchedules(shelf)
         self.url: str | None = url
 
     async def drive(self, run_id: str, *, wait_ms: int | None) -> RunView:

@@ -13,20 +13,24 @@ from bext_workflow.errors import BextError, Conflict, NotFound, StartKeyReused, 
 from bext_workflow.faces.http.app import HttpApp, create_http_app
 from bext_workflow.faces.http.server import serve_http
 from bext_workflow.model.json import Json, JsonObject
+from bext_workflow.model.schedule import CatchUp, Overlap
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
 from bext_workflow.model.view import (
     EventView,
+    FireView,
     IncidentView,
     Page,
     PluginView,
     Resolution,
     RunView,
+    ScheduleView,
     SignalState,
     SignalView,
     WaitView,
     WorkflowView,
 )
 from bext_workflow.service.protocols import (
+    DEFAULT_FIRES,
     DEFAULT_LIMIT,
     Acknowledged,
     CancelPlan,
@@ -38,6 +42,7 @@ from bext_workflow.service.protocols import (
     SignalRequest,
     Started,
     StartRequest,
+    TriggerRequest,
 )
 
 URL = "http://127.0.0.1:7420"
@@ -65,13 +70,15 @@ def run_view(
 
 
 class MemoryService:
-    """`Runs`, `Operations`, `Workflows` and `HostView`. `asked` holds every call with what it was given, in order.
+    """`Runs`, `Operations`, `Workflows`, `Schedules` and `HostView`.
 
-    `fault` is raised by every call while it is set. A run changes by `settle`, which ends the waits for its result.
+    `asked` holds every call with what it was given, in order. `fault` is raised by every call while it is set. A run
+    changes by `settle`, which ends the waits for its result.
     """
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, object]] = []
+        self.signals: list[SignalRequest] = []
         self.fault: Exception | None = None
         self.driven = True
         self.reasons: list[str] = []
@@ -80,6 +87,7 @@ class MemoryService:
         self._starts: dict[tuple[str, str], tuple[StartRequest, str]] = {}
         self._settled = anyio.Event()
         self._incidents = {"i-1": incident_view()}
+        self._schedules = {"nightly": schedule_view()}
 
     def add(self, run: RunView) -> None:
         self._runs[run.run_id] = run
@@ -150,6 +158,7 @@ class MemoryService:
 
     async def signal(self, run_id: str, request: SignalRequest) -> Acknowledged:
         self._ask("signal", (run_id, request))
+        self.signals.append(request)
         return self._flowing(run_id, "signal")
 
     async def pause(self, run_id: str, reason: str) -> Acknowledged:
@@ -197,6 +206,39 @@ class MemoryService:
         self._ask("plugins", None)
         return [PluginView(name="shop", distribution="shop", version="1", hooks=["run_step"], workflows=["checkout"])]
 
+    async def schedules(self) -> Sequence[ScheduleView]:
+        self._ask("schedules", None)
+        return [*self._schedules.values()]
+
+    async def schedule(self, schedule_id: str) -> ScheduleView:
+        self._ask("schedule", schedule_id)
+        if schedule_id not in self._schedules:
+            raise NotFound(f"no schedule {schedule_id!r}")
+        return self._schedules[schedule_id]
+
+    async def fires(self, schedule_id: str, *, limit: int = DEFAULT_FIRES) -> Sequence[FireView]:
+        self._ask("fires", (schedule_id, limit))
+        return [FireView(at=NOW, local="2026-11-30T22:52:07+01:00")] * limit
+
+    async def pause_schedule(self, schedule_id: str, reason: str) -> ScheduleView:
+        self._ask("pause_schedule", (schedule_id, reason))
+        return self._set_paused(schedule_id, paused=True)
+
+    async def resume_schedule(self, schedule_id: str, reason: str) -> ScheduleView:
+        self._ask("resume_schedule", (schedule_id, reason))
+        return self._set_paused(schedule_id, paused=False)
+
+    async def trigger_schedule(self, schedule_id: str, request: TriggerRequest) -> Started:
+        self._ask("trigger_schedule", (schedule_id, request))
+        return await self.start(StartRequest(workflow="checkout", key=request.key, tags={"schedule": schedule_id}))
+
+    def _set_paused(self, schedule_id: str, *, paused: bool) -> ScheduleView:
+        found = self._schedules[schedule_id]
+        if found.paused is paused:
+            raise Conflict(f"the schedule is {'paused already' if paused else 'not paused'}")
+        self._schedules[schedule_id] = msgspec.structs.replace(found, paused=paused)
+        return self._schedules[schedule_id]
+
     def readiness(self) -> Readiness:
         return Readiness(ready=not self.reasons, reasons=self.reasons)
 
@@ -211,6 +253,24 @@ class MemoryService:
         self.asked.append((call, given))
         if self.fault is not None:
             raise self.fault
+
+
+def schedule_view() -> ScheduleView:
+    return ScheduleView(
+        id="nightly",
+        plugin="shop",
+        workflow="checkout",
+        version=None,
+        cron="30 2 * * *",
+        timezone="Europe/Madrid",
+        overlap=Overlap.SKIP,
+        catch_up=CatchUp.LATEST,
+        context={"orders": 2**60},
+        tags={},
+        enabled=True,
+        paused=False,
+        next_at=NOW,
+    )
 
 
 def incident_view() -> IncidentView:
@@ -238,6 +298,7 @@ def app_over(
         runs=service,
         operations=service,
         workflows=service,
+        schedules=service,
         host=service,
         metrics=lambda: "bext_up 1\n",
         allowed_hosts=allowed_hosts,

@@ -26,6 +26,7 @@ from bext_workflow.service.protocols import (
     ResolveRequest,
     RetryRequest,
     RunQuery,
+    SignalRequest,
     StartRequest,
 )
 from tests.unit.http_support import URL, MemoryService, app_over, each_error, run_view
@@ -60,6 +61,7 @@ EVERY_QUERY = RunQuery(
     cursor="a/b+c=",
 )
 RESOLVE = ResolveRequest(action=Action.DONE, note="Ω", context_updates={"n": 2**60}, next="end", undo_data=[1, None])
+SIGNAL = SignalRequest(name="app.roved-1", payload={"n": 2**60, "f": 1.0, "é": [None, "Ω"]}, id="süß / 1")
 
 CALLS: dict[str, Callable[[MemoryService | HttpClient], Awaitable[Json]]] = {
     "get": lambda it: it.get("r-1"),
@@ -71,6 +73,9 @@ CALLS: dict[str, Callable[[MemoryService | HttpClient], Awaitable[Json]]] = {
     "cancel": lambda it: it.cancel("r-1", CancelRequest(reason="typo", compensate=False, now=True)),
     "plan_cancel": lambda it: it.plan_cancel("r-1", CancelRequest(reason="typo")),
     "retry": lambda it: it.retry("r-1", RetryRequest(reason="fixed", step="a", new_visit=True)),
+    "signal": lambda it: it.signal("r-1", SIGNAL),
+    "pause": lambda it: it.pause("r-1", "audit Ω"),
+    "resume": lambda it: it.resume("r-1", ""),
     "incidents": lambda it: it.incidents(),
     "incidents of a run": lambda it: it.incidents(run_id="r-1", open_only=False, limit=3, cursor="c d"),
     "incident": lambda it: it.incident("i-1"),
@@ -197,6 +202,56 @@ async def test_a_conflict_says_what_is_allowed(client: HttpClient) -> None:
     assert caught.value.mend == "one of done, not_done, fail, fail_undo"
 
 
+async def test_a_signal_is_given_an_id_so_that_it_may_be_sent_again(service: MemoryService) -> None:
+    """P26: a connection that breaks before the answer neither loses the signal nor sends two."""
+    through = httpx.ASGITransport(app_over(service))
+    sent: list[bytes] = []
+
+    async def breaks_first(request: httpx.Request) -> httpx.Response:
+        sent.append(await request.aread())
+        response = await through.handle_async_request(request)
+        if len(sent) == 1:
+            raise httpx.ReadError("connection reset")
+        return response
+
+    async with HttpClient(URL, transport=httpx.MockTransport(breaks_first)) as client:
+        await client.signal("r-1", SignalRequest(name="approved"))
+        await client.signal("r-1", SignalRequest(name="approved"))
+
+    first, again, other = (signal.id for signal in service.signals)
+    assert first == again
+    assert first
+    assert other not in (None, first)
+    assert sent[0] == sent[1]
+
+
+@pytest.mark.parametrize("act", ["pause", "resume"])
+async def test_a_hold_is_never_sent_twice(service: MemoryService, act: str) -> None:
+    """The second would be refused, for the first."""
+    sent = []
+
+    def breaks(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        raise httpx.ReadError("connection reset")
+
+    async with HttpClient(URL, transport=httpx.MockTransport(breaks)) as client:
+        with pytest.raises(Unavailable, match="does not answer") as caught:
+            await getattr(client, act)("r-1", "audit")
+    assert len(sent) == 1
+    assert "look at the run" in caught.value.mend
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("a b", UsageError), ("", UsageError), ("a/b", UsageError), ("..", NotFound)]
+)
+async def test_what_cannot_name_a_signal_leads_nowhere(
+    client: HttpClient, service: MemoryService, name: str, kind: type[BextError]
+) -> None:
+    with pytest.raises(kind, match="signal"):
+        await client.signal("r-1", SignalRequest(name=name))
+    assert service.asked == []
+
+
 @pytest.mark.parametrize("run_id", ["", ".", "..", "../incidents/i-1", "r-1/cancel", "nothing"])
 async def test_an_id_of_nothing_leads_nowhere(client: HttpClient, service: MemoryService, run_id: str) -> None:
     with pytest.raises(NotFound, match=f"no run '{run_id}'"):
@@ -315,9 +370,10 @@ async def test_a_wait_that_is_over_gives_the_run_as_it_is(client: HttpClient) ->
 
 async def test_a_face_over_a_client_is_the_face_itself(client: HttpClient, service: MemoryService) -> None:
     """The client is a service like any other: two hops say what one says."""
-    app = create_http_app(runs=client, operations=client, workflows=client, host=service, metrics=str)
+    app = create_http_app(runs=client, operations=client, workflows=client, schedules=client, host=service, metrics=str)
 
     async with client_of(app) as twice:
         assert await twice.get("r-1") == await client.get("r-1")
         assert await twice.resolve("i-1", RESOLVE) == await client.resolve("i-1", RESOLVE)
         assert await twice.workflows() == await client.workflows()
+        assert await twice.schedules() == await client.schedules()

@@ -294,7 +294,6 @@ class TestKeys:
             ("[host]\nworkers = 2\n", "host.workers"),
             ("[host]\nstart_keys_days = 2\n", "host.start_keys_days"),
             ("[host.retention]\ncompleted_days = 30\n", "host.retention"),
-            (f"{SHOP}[[plugins.schedules]]\nid = 'nightly'\n", "plugins[0].schedules"),
             (f"{SHOP}isolation = 'process'\n", "plugins[0].isolation"),
             *(
                 (f"{ORDER}{key} = 1\nsteps = [{{ name = 'a' }}]\n", f"plugins[0].workflows[0].{key}")
@@ -604,6 +603,7 @@ class TestShow:
             "isolation": "inline",
             "config": {},
             "workflows": [{"id": "order", "steps": [{"name": "a", "pivot": True}]}],
+            "schedules": [],
         }
 
     def test_it_is_json(self, tmp_path: Path) -> None:

@@ -53,8 +53,28 @@ async def test_every_operation_has_a_schema_for_its_answer_and_for_its_problems(
 async def test_operations_have_names_of_their_own(document: JsonObject) -> None:
     names = [operation["operationId"] for _, operation in operations(document)]
 
-    assert len(set(names)) == len(names) == 16
-    assert {"start_run", "cancel_run", "resolve_incident"} <= set(names)
+    assert len(set(names)) == len(names) == 25
+    assert {"start_run", "cancel_run", "signal_run", "resolve_incident"} <= set(names)
+
+
+@pytest.mark.parametrize(
+    ("act", "body", "parameters"),
+    [
+        ("signals/{name}", {"payload", "id"}, ["run_id", "name"]),
+        ("pause", {"reason"}, ["run_id"]),
+        ("resume", {"reason"}, ["run_id"]),
+    ],
+)
+async def test_an_act_is_described_with_its_body(
+    document: JsonObject, act: str, body: set[str], parameters: list[str]
+) -> None:
+    operation = document["paths"][f"/api/v1/runs/{{run_id}}/{act}"]["post"]
+
+    (reference,) = references(operation["requestBody"])
+    schema = document["components"]["schemas"][reference.rpartition("/")[2]]
+    assert (schema["properties"].keys(), schema.get("required", [])) == (body, [])
+    assert [each["name"] for each in operation["parameters"]] == parameters
+    assert {"202", "404", "409", "422"} <= operation["responses"].keys()
 
 
 async def test_the_parameters_of_a_list_are_those_that_it_reads(document: JsonObject) -> None:

@@ -9,8 +9,15 @@ import pytest
 from bext_workflow.errors import Gone
 from bext_workflow.model.json import JsonObject
 from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
-from bext_workflow.service.protocols import CancelRequest, ResolveRequest, RetryRequest, RunQuery, StartRequest
-from tests.unit.http_support import API, MemoryService, app_over, body_of, requests_to, run_view
+from bext_workflow.service.protocols import (
+    CancelRequest,
+    ResolveRequest,
+    RetryRequest,
+    RunQuery,
+    SignalRequest,
+    StartRequest,
+)
+from tests.unit.http_support import API, NOW, MemoryService, app_over, body_of, requests_to, run_view
 
 
 @pytest.fixture
@@ -245,6 +252,88 @@ async def test_a_retry_is_acknowledged_with_202(http: httpx.AsyncClient, service
 
     assert response.status_code == 202
     assert service.asked == [("retry", ("r-1", RetryRequest(reason="card is fixed", step="a", new_visit=True)))]
+
+
+async def test_a_signal_is_acknowledged_with_202(http: httpx.AsyncClient, service: MemoryService) -> None:
+    service.add(run_view("r-1"))
+
+    response = await http.post(f"{API}/runs/r-1/signals/app.roved_1", json={"payload": EXTREMES, "id": "s-1"})
+
+    assert response.status_code == 202
+    assert body_of(response) == {"run_id": "r-1", "act": "signal", "driven": True}
+    (signal,) = service.signals
+    assert service.asked == [("signal", ("r-1", signal))]
+    assert (signal.name, signal.id, repr(signal.payload)) == ("app.roved_1", "s-1", repr(EXTREMES))
+
+
+async def test_a_signal_needs_no_body_and_its_payload_is_any_json(
+    http: httpx.AsyncClient, service: MemoryService
+) -> None:
+    service.add(run_view("r-1"))
+
+    for body in (None, {"payload": None}, {"payload": [1, "a"]}, {"payload": "yes"}):
+        assert (await http.post(f"{API}/runs/r-1/signals/approved", json=body)).status_code == 202
+    assert service.signals == [
+        SignalRequest(name="approved"),
+        SignalRequest(name="approved"),
+        SignalRequest(name="approved", payload=[1, "a"]),
+        SignalRequest(name="approved", payload="yes"),
+    ]
+
+
+@pytest.mark.parametrize("act", ["pause", "resume"])
+async def test_a_hold_is_acknowledged_with_202(http: httpx.AsyncClient, service: MemoryService, act: str) -> None:
+    service.add(run_view("r-1"))
+
+    response = await http.post(f"{API}/runs/r-1/{act}", json={"reason": "audit"})
+
+    assert response.status_code == 202
+    assert body_of(response) == {"run_id": "r-1", "act": act, "driven": True}
+    assert (await http.post(f"{API}/runs/r-1/{act}")).status_code == 202
+    assert service.asked == [(act, ("r-1", "audit")), (act, ("r-1", ""))]
+
+
+@pytest.mark.parametrize("act", ["signals/approved", "pause", "resume"])
+async def test_a_run_that_has_ended_answers_409_with_the_reason(
+    http: httpx.AsyncClient, service: MemoryService, act: str
+) -> None:
+    """P29: what the face shows of it."""
+    service.add(run_view("r-1", status=WorkflowStatus.COMPENSATED))
+
+    response = await http.post(f"{API}/runs/r-1/{act}", json={})
+
+    assert response.status_code == 409
+    assert body_of(response)["detail"].startswith("the run is COMPENSATED: ")
+
+
+@pytest.mark.parametrize(
+    ("act", "body", "pointer"),
+    [
+        ("signals/approved", {"payloads": 1}, "#/payloads"),
+        ("signals/approved", {"id": 5}, "#/id"),
+        ("pause", {"note": "x"}, "#/note"),
+        ("resume", {"reason": None}, "#/reason"),
+    ],
+)
+async def test_what_is_no_signal_or_hold_is_named(
+    http: httpx.AsyncClient, service: MemoryService, act: str, body: JsonObject, pointer: str
+) -> None:
+    response = await http.post(f"{API}/runs/r-1/{act}", json=body)
+
+    assert response.status_code == 422
+    assert [fault["pointer"] for fault in body_of(response)["errors"]] == [pointer]
+    assert service.asked == []
+
+
+async def test_a_run_shows_its_waits_and_signals(http: httpx.AsyncClient, service: MemoryService) -> None:
+    service.add(run_view("r-1"))
+
+    run = body_of(await http.get(f"{API}/runs/r-1"))
+
+    assert run["waits"] == [{"step": "approve", "visit": 1, "signal": "approved", "due_at": NOW, "opened_at": NOW}]
+    assert run["signals"] == [
+        {"name": "early", "id": None, "at": NOW, "state": "kept", "payload": {"n": 2**60, "f": 1.0}}
+    ]
 
 
 async def test_incidents_are_listed_open_ones_first_by_default(http: httpx.AsyncClient, service: MemoryService) -> None:

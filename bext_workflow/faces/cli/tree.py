@@ -47,6 +47,18 @@ _INCIDENTS = LazyGroup(
     },
 )
 
+_SCHEDULES = LazyGroup(
+    "schedules",
+    help="What starts runs by itself.",
+    children={
+        "list": Lazy(f"{_HERE}.schedules:list_schedules", "List the schedules."),
+        "next": Lazy(f"{_HERE}.schedules:next_fires", "Show when a schedule comes round next."),
+        "pause": Lazy(f"{_HERE}.schedules:pause", "Let a schedule start nothing."),
+        "resume": Lazy(f"{_HERE}.schedules:resume", "Let a paused schedule go on."),
+        "trigger": Lazy(f"{_HERE}.schedules:trigger", "Start a run of a schedule now."),
+    },
+)
+
 _PLUGINS = LazyGroup(
     "plugins",
     help="The plugins that the config names.",
@@ -91,6 +103,7 @@ root = LazyGroup(
         "serve": Lazy(f"{_HERE}.serve:serve", "Run the host until it is told to stop."),
         "runs": _RUNS,
         "incidents": _INCIDENTS,
+        "schedules": _SCHEDULES,
         "workflows": _WORKFLOWS,
         "plugins": _PLUGINS,
         "config": _CONFIG,

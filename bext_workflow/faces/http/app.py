@@ -18,7 +18,8 @@ from bext_workflow.faces.http.openapi import Described
 from bext_workflow.faces.http.probes import ProbeRoutes
 from bext_workflow.faces.http.problem import MethodRefused, Unexpected, problem_response
 from bext_workflow.faces.http.runs import RunRoutes
-from bext_workflow.service.protocols import HostView, Operations, Runs, Workflows
+from bext_workflow.faces.http.schedules import ScheduleRoutes
+from bext_workflow.service.protocols import HostView, Operations, Runs, Schedules, Workflows
 
 PREFIX = "/api/v1"
 MAX_BODY_BYTES = 1024 * 1024
@@ -44,6 +45,7 @@ def create_http_app(
     runs: Runs,
     operations: Operations,
     workflows: Workflows,
+    schedules: Schedules,
     host: HostView,
     metrics: Callable[[], str],
     allowed_hosts: Collection[str] = (),
@@ -55,6 +57,7 @@ def create_http_app(
     api.include_router(RunRoutes(runs, operations, polls).router())
     api.include_router(IncidentRoutes(operations).router())
     api.include_router(CatalogRoutes(workflows).router())
+    api.include_router(ScheduleRoutes(schedules).router())
     app = Described(
         title="bext-workflow",
         version=version("bext-workflow"),

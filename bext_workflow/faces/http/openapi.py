@@ -11,7 +11,16 @@ from fastapi import FastAPI, Response
 from bext_workflow.faces.http.problem import MEDIA_TYPE, Problem
 from bext_workflow.faces.http.shapes import HoldBody, SignalBody, StartBody
 from bext_workflow.model.json import Json, JsonObject
-from bext_workflow.model.view import EventView, IncidentView, Page, PluginView, RunView, WorkflowView
+from bext_workflow.model.view import (
+    EventView,
+    FireView,
+    IncidentView,
+    Page,
+    PluginView,
+    RunView,
+    ScheduleView,
+    WorkflowView,
+)
 from bext_workflow.service.protocols import (
     Acknowledged,
     CancelPlan,
@@ -28,15 +37,18 @@ SHAPES: Sequence[Json] = (
     HoldBody,
     IncidentView,
     Page[EventView],
+    Page[FireView],
     Page[IncidentView],
     Page[PluginView],
     Page[RunView],
+    Page[ScheduleView],
     Page[WorkflowView],
     Problem,
     Readiness,
     ResolveRequest,
     RetryRequest,
     RunView,
+    ScheduleView,
     SignalBody,
     StartBody,
     WorkflowView,

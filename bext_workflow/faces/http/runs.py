@@ -28,12 +28,24 @@ from bext_workflow.service.protocols import (
     RunQuery,
     Runs,
     SignalRequest,
+    Started,
     StartRequest,
 )
 
 REPLAYED = "Idempotency-Replayed"
 DRIVEN = "Bext-Driven"
 """Whether a host is there that drives the run: what `Started.driven` says."""
+
+
+def started_answer(started: Started) -> Response:
+    """The answer to a start: 201 for a new run, 200 for that of an earlier start with the same key."""
+    headers = {
+        "Location": f"/api/v1/runs/{started.run.run_id}",
+        DRIVEN: "true" if started.driven else "false",
+    }
+    if started.created:
+        return answer(started.run, 201, headers=headers)
+    return answer(started.run, 200, headers={**headers, REPLAYED: "true"})
 
 
 class RunRoutes:
@@ -71,13 +83,7 @@ class RunRoutes:
                 key=start_key(request),
             )
         )
-        headers = {
-            "Location": f"/api/v1/runs/{started.run.run_id}",
-            DRIVEN: "true" if started.driven else "false",
-        }
-        if started.created:
-            return answer(started.run, 201, headers=headers)
-        return answer(started.run, 200, headers={**headers, REPLAYED: "true"})
+        return started_answer(started)
 
     async def list_runs(self, request: Request) -> Response:
         wanted = read_query(request, RunsParameters)

@@ -8,7 +8,7 @@ import msgspec
 
 from bext_workflow.model.json import INT_MAX, Json, JsonObject
 from bext_workflow.model.status import IncidentKind, WorkflowStatus
-from bext_workflow.service.protocols import DEFAULT_LIMIT, MAX_LIMIT
+from bext_workflow.service.protocols import DEFAULT_FIRES, DEFAULT_LIMIT, MAX_LIMIT
 
 Version: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=INT_MAX)]
 Seq: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=INT_MAX)]
@@ -35,7 +35,7 @@ class SignalBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HoldBody(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a run is paused, or goes on; it is kept in the journal."""
+    """Why it is done; the reason is kept."""
 
     reason: str = ""
 
@@ -65,6 +65,12 @@ class EventsParameters(msgspec.Struct, frozen=True, kw_only=True):
 
     after: Seq = 0
     limit: Limit = DEFAULT_LIMIT
+
+
+class FiresParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """How many of the next planned instants."""
+
+    limit: Limit = DEFAULT_FIRES
 
 
 class CancelParameters(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,35 +4,57 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from bext_workflow.core.decide import decide
+from bext_workflow.core.decide import Decision, decide
 from bext_workflow.core.evolve import evolve, fold, initial
+from bext_workflow.core.inbox import take, write_act
 from bext_workflow.core.input import (
     Begun,
     Cancel,
     Continued,
     End,
+    Expired,
     Failed,
     Finished,
     Input,
     Intended,
     Lost,
     Notified,
+    Opened,
+    Parked,
+    Pause,
     Recovered,
     Reopen,
     Resolve,
+    Resume,
     Retried,
     Settled,
+    Signalled,
+    TimerDue,
     Undone,
 )
-from bext_workflow.core.state import Incident, Plan, State
+from bext_workflow.core.state import Branch, Incident, Plan, State
+from bext_workflow.core.waiting import refuse_signal
 from bext_workflow.core.work import Action as Due
-from bext_workflow.core.work import Compensate, Execute, Notify, Settle, left_in_place, wake_at, work
+from bext_workflow.core.work import (
+    Compensate,
+    Execute,
+    Expire,
+    Fire,
+    Notify,
+    Open,
+    Settle,
+    left_in_place,
+    wake_at,
+    work,
+)
 from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
 from bext_workflow.model.event import Event, RunCreated, decode, encode, kind_of
 from bext_workflow.model.json import EMPTY, Document, Json, dumps
 from bext_workflow.model.policy import OnExhausted, RetryPolicy
 from bext_workflow.model.run import newest_first
 from bext_workflow.model.status import Action, Call, WorkflowStatus
+from bext_workflow.model.wait import WaitDefinition, WaitFor
+from bext_workflow.ports.store import InboxRow
 
 RUN_ID = "r-1"
 NOON = 1_800_000_000_000
@@ -56,6 +78,11 @@ def done(next_: str | None = None, *, undo_data: Json = None, **updates: Json) -
     return Continued(updates=document(updates), next=next_, undo_data=undo_data)
 
 
+def parked(signal: str | None = None, *, undo_data: Json = None, updates: Json = None, **fields: Json) -> Parked:
+    """An attempt that returned `Wait`; `fields` are for_ms, until (ms), into, next, on_timeout."""
+    return Parked(signal=signal, updates=document(updates), undo_data=undo_data, **fields)
+
+
 def step(name: str, **fields: Json) -> StepDefinition:
     return StepDefinition(name=name, **fields)
 
@@ -65,14 +92,25 @@ def charge(name: str = "charge", **fields: Json) -> StepDefinition:
     return StepDefinition(name=name, idempotent=False, **fields)
 
 
+def asks(name: str = "ask", signal: str = "go", *, branches: tuple[str, ...] = (), **fields: Json) -> StepDefinition:
+    """A step that the host does: it waits for a signal; `fields` are into, timeout_ms, on_timeout."""
+    return StepDefinition(name=name, branches=branches, wait=WaitDefinition(signal=signal, **fields))
+
+
+def naps(name: str = "nap", ms: int = 500, **fields: Json) -> StepDefinition:
+    """A step that the host does: it sleeps."""
+    return StepDefinition(name=name, sleep_ms=ms, **fields)
+
+
 def tries(attempts: int, on_exhausted: OnExhausted = OnExhausted.COMPENSATE, **fields: Json) -> RetryPolicy:
     return RetryPolicy(max_attempts=attempts, on_exhausted=on_exhausted, **fields)
 
 
-def plan(*steps: StepDefinition, undoes: bool = True, verifies: bool = False, notifies: bool = False) -> Plan:
-    return Plan(
-        definition=WorkflowDefinition(id="checkout", steps=steps), undoes=undoes, verifies=verifies, notifies=notifies
-    )
+def plan(
+    *steps: StepDefinition, undoes: bool = True, verifies: bool = False, notifies: bool = False, timeout_ms: int = 0
+) -> Plan:
+    definition = WorkflowDefinition(id="checkout", steps=steps, timeout_ms=timeout_ms)
+    return Plan(definition=definition, undoes=undoes, verifies=verifies, notifies=notifies)
 
 
 class Saga:
@@ -128,6 +166,17 @@ class Saga:
         (incident,) = self.state.incidents
         return incident
 
+    @property
+    def branch(self) -> Branch:
+        (branch,) = self.state.branches
+        return branch
+
+    @property
+    def waits_for(self) -> WaitFor:
+        """What the run is parked for."""
+        assert self.branch.wait is not None
+        return self.branch.wait
+
     def folded(self, upto: int | None = None) -> State:
         """The state of the journal's first events, from their text."""
         rows = self.journal[:upto]
@@ -137,7 +186,18 @@ class Saga:
 
     def give(self, given: Input, *, jitter: float = 0.0) -> list[str]:
         """The kinds of the events that follow."""
-        decision = decide(self.state, given, now=self.now, jitter=jitter)
+        return self._follow(decide(self.state, given, now=self.now, jitter=jitter))
+
+    def take(self, *posted: tuple[int, Cancel | Signalled | Pause | Resume]) -> list[str]:
+        """A driver comes, now, to acts that were accepted at those times (ms)."""
+        rows = []
+        for number, (at, act) in enumerate(posted, self.acts + 1):
+            kind, data = write_act(act)
+            rows.append(InboxRow(n=number, at=at, kind=kind, by=act.by, data=data))
+        self.acts += len(posted)
+        return self._follow(take(self.state, rows, now=self.now))
+
+    def _follow(self, decision: Decision) -> list[str]:
         for event in decision.events:
             self.journal.append((kind_of(event), encode(event), self.now))
             self._read_back = evolve(self._read_back, decode(*self.journal[-1][:2]), self.now)
@@ -170,8 +230,7 @@ class Saga:
 
     def finish(self, end: End) -> list[str]:
         """The attempt that was called ended."""
-        (branch,) = self.state.branches
-        return self.give(Finished(branch=branch.id, end=end))
+        return self.give(Finished(branch=self.branch.id, end=end))
 
     def run(self, *ends: End) -> Saga:
         """Runs what is due, one call an end; time is moved to when the call is due."""
@@ -186,6 +245,10 @@ class Saga:
         if action.intend:
             self.give(Intended(call=Call.UNDO))
         return action
+
+    def undo_returned(self) -> list[str]:
+        """The undo that was called returned."""
+        return self.give(Undone())
 
     def undo(self, *ends: Retried | Failed | Lost | None) -> Saga:
         """One call of `compensate_step` an end; None: it returned."""
@@ -222,6 +285,19 @@ class Saga:
     def settle(self) -> list[str]:
         return self.give(Settled(branch=self.due(Settle).branch))
 
+    def open(self) -> list[str]:
+        """The host comes to a step of its own."""
+        return self.give(Opened(branch=self.due(Open).branch))
+
+    def fire(self) -> list[str]:
+        """A timer is due."""
+        return self.give(TimerDue(branch=self.due(Fire).branch))
+
+    def expire(self) -> list[str]:
+        """The run's own time is over, which comes before whatever else is due."""
+        assert isinstance(work(self.state, self.now)[0], Expire)
+        return self.give(Expired())
+
     def crash(self, times: int = 1) -> Saga:
         """The host dies and another one takes the run over from its journal."""
         for _ in range(times):
@@ -234,6 +310,23 @@ class Saga:
     def cancel(self, *, compensate: bool = True, now: bool = False) -> list[str]:
         self.acts += 1
         return self.give(Cancel(act=self.acts, by="ann", reason="ordered twice", compensate=compensate, now=now))
+
+    def signal(
+        self, name: str = "go", payload: Json = None, *, id: str | None = None, at: int | None = None
+    ) -> list[str]:
+        """A signal that is taken from the inbox now. `at`: when it was accepted; the door then judges it now."""
+        refuse_signal(self.state)
+        self.acts += 1
+        at = self.now if at is None else at
+        return self.give(Signalled(act=self.acts, by="ann", at=at, name=name, payload=payload, id=id))
+
+    def pause(self) -> list[str]:
+        self.acts += 1
+        return self.give(Pause(act=self.acts, by="ann", reason="have a look"))
+
+    def resume(self) -> list[str]:
+        self.acts += 1
+        return self.give(Resume(act=self.acts, by="ann", reason="looked"))
 
     def reopen(self, step: str | None = None, *, new_visit: bool = False) -> list[str]:
         self.acts += 1
