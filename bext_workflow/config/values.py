@@ -117,12 +117,6 @@ def parse_listen(text: str) -> Address:
     return Address(bare, int(port))
 
 
-def one_step_only(value: Json) -> Json:
-    if isinstance(value, list):
-        raise refusal("a list (a fork) is not yet supported", "name one step, or the choices in branches")
-    return value
-
-
 def supported_isolation(value: Json) -> Json:
     if value == "process":
         raise refusal('"process" is not yet supported', 'write "inline"; plain functions work in threads there')

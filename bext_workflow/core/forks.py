@@ -5,11 +5,14 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from bext_workflow.core.state import Branch, Group, State
+from bext_workflow.model.json import Json
 from bext_workflow.model.run import Completed, newest_first
 
 
 def losers(state: State, group: Group) -> frozenset[int]:
-    """The branches of a decided group that came too late, with all that have forked from them."""
+    """The branches of a group that have not arrived, with all that have forked from them."""
+    if group.decided:
+        return group.lost
     lost = set(group.members) - set(group.arrived)
     while True:
         further = {member for inner in state.groups if inner.parent in lost for member in inner.members} - lost
@@ -20,9 +23,20 @@ def losers(state: State, group: Group) -> frozenset[int]:
 
 def is_loser(state: State, branch: Branch) -> bool:
     """Whether the branch is to settle because a join around it has been decided without it."""
-    if branch.group is None:
-        return False
-    return any(group.decided and branch.id in losers(state, group) for group in state.groups)
+    return any(branch.id in group.lost for group in state.groups)
+
+
+def forked_from(state: State, branch_id: int) -> Group | None:
+    """The fork at which the branch stands still, if it does."""
+    return next((group for group in state.groups if group.parent == branch_id), None)
+
+
+def item_of(state: State, branch: Branch) -> Json:
+    """What the branch works on, in a map; None elsewhere. It is the state's own, and not to be changed."""
+    if branch.item_group is None or branch.index is None:
+        return None
+    group = state.group(branch.item_group)
+    return state.context_of(group.parent).get(group.over or "")[branch.index]
 
 
 def undo_target(state: State) -> Completed | None:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from bext_workflow.core.forks import losers
+from bext_workflow.core.forks import is_loser, losers
 from bext_workflow.core.state import Branch, Group, Phase, State
 from bext_workflow.model.context import Layers
 from bext_workflow.model.event import JoinDecided, JoinOpened
@@ -37,6 +37,8 @@ def written(state: State, branch: Branch, updates: JsonObject) -> Changes:
 def moved_on(state: State, branch_id: int, next_: str, fork: Fork | None, at: int) -> Changes:
     """The branch has done with its step: it forks, arrives at its join, ends, or enters the next step."""
     branch = state.branch(branch_id)
+    if is_loser(state, branch):
+        return {"branches": changed(state.branches, branch_id, phase=Phase.STOPPED, wait=None)}
     if fork is not None:
         return _forked(state, branch, next_, fork, at)
     if branch.group is not None and next_ in (END, state.group(branch.group).at):
@@ -67,7 +69,8 @@ def entered(state: State, branch_id: int, step: str, at: int) -> Changes:
 
 def join_decided(state: State, event: JoinDecided, at: int) -> Changes:
     """Who has not arrived yet is a loser, and items that have not begun never will."""
-    return {"groups": _changed_group(state, replace(state.group(event.group), decided=True))}
+    group = state.group(event.group)
+    return {"groups": _changed_group(state, replace(group, decided=True, lost=losers(state, group)))}
 
 
 def join_opened(state: State, event: JoinOpened, at: int) -> Changes:
@@ -77,7 +80,8 @@ def join_opened(state: State, event: JoinOpened, at: int) -> Changes:
     rest = tuple(branch for branch in state.branches if branch.id not in gone)
     inner = tuple(other for other in state.groups if other.id != group.id and other.parent not in gone)
     contexts = kept_contexts(state, tuple(branch for branch in state.branches if branch.id in gone))
-    undo = None if state.undo is not None and state.undo.group == group.id else state.undo
+    left = {other.id for other in inner}
+    undo = None if state.undo is not None and state.undo.group not in left else state.undo
     after = replace(state, branches=rest, groups=inner, contexts=contexts, undo=undo)
     changes: Changes = {"branches": rest, "groups": inner, "contexts": contexts, "undo": undo}
     merged = written(after, after.branch(group.parent), event.updates.value)
@@ -150,9 +154,8 @@ def _arrived(state: State, branch: Branch, group: Group, at: int) -> Changes:
         branches=tuple(other for other in state.branches if other.id != branch.id),
         contexts=kept_contexts(state, (branch,)),
     )
-    if there.begun < len(there.members) and not there.decided and state.stop is None:
-        after = _begun(after, there, there.begun, at)
-        there = replace(there, begun=there.begun + 1)
+    if state.stop is None:
+        after, there = _filled(after, there, at)
     return {
         "branches": after.branches,
         "groups": _changed_group(state, there),
@@ -160,6 +163,25 @@ def _arrived(state: State, branch: Branch, group: Group, at: int) -> Changes:
         "visits": after.visits,
         "places": after.places,
     }
+
+
+def refilled(state: State, at: int) -> State:
+    """The state with every map going on that had come to a standstill under a stop."""
+    for group in state.groups:
+        state, there = _filled(state, group, at)
+        state = replace(state, groups=_changed_group(state, there))
+    return state
+
+
+def _filled(state: State, group: Group, at: int) -> tuple[State, Group]:
+    """State and group with as many further items begun as there is room for; a decided join has no need of more."""
+    map_ = state.plan.step(state.branch(group.parent).step).map
+    if map_ is None or group.decided or is_loser(state, state.branch(group.parent)):
+        return state, group
+    begun = min(len(group.members), len(group.arrived) + map_.max_concurrency)
+    for index in range(group.begun, begun):
+        state = _begun(state, group, index, at)
+    return state, replace(group, begun=max(begun, group.begun))
 
 
 def _changed_group(state: State, group: Group) -> tuple[Group, ...]:

@@ -95,7 +95,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `members` are the branches in the order that the fork named them, or of the items; those from `begun` on wait for
     room. `arrived`: in order of arrival, with what each has written. They meet before `at` (`END`: they do not), once
-    `need` have arrived. `decided`: enough have, and the others are losers that settle and are undone first.
+    `need` have arrived. `decided`: enough have, and the others are losers that settle and are undone first; `lost` are
+    those, with all that have forked from them.
     """
 
     id: int
@@ -111,6 +112,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     arrived: tuple[int, ...] = ()
     written: Layers = Layers()
     decided: bool = False
+    lost: frozenset[int] = frozenset()
 
 
 class Undo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -146,6 +148,8 @@ class OwnVisit(msgspec.Struct, frozen=True):
     step: str
     visit: int
     place: str = ""
+    index: int | None = None
+    item: Json = None
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):

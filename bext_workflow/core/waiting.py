@@ -52,6 +52,7 @@ def park(draft: Draft, branch: Branch, end: Parked) -> None:
             visit=branch.visit,
             attempt=branch.attempt,
             updates=end.updates,
+            next=visits.where_to(draft, branch, end.next, end.updates.value)[0],
             undo_data=end.undo_data,
             wait=wait,
         )

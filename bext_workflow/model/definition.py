@@ -9,7 +9,7 @@ from functools import cached_property
 import msgspec
 
 from bext_workflow.errors import DefinitionError
-from bext_workflow.model.graph_rules import following_names, graph_faults
+from bext_workflow.model.graph_rules import following_names, graph_faults, successors
 from bext_workflow.model.json import JsonObject, dumps
 from bext_workflow.model.names import NAME_RULE, is_name
 from bext_workflow.model.step import StepDefinition, declared_next, error_names, graph_of
@@ -61,6 +61,10 @@ class WorkflowDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_default
         first = declared_next(declared)
         late = (declared.wait.on_timeout,) if declared.wait and declared.wait.on_timeout else ()
         return tuple(dict.fromkeys((*first, *declared.branches, *late, self._following[step])))
+
+    def successors(self, step: str) -> tuple[str, ...]:
+        """Every step, or `END`, that may come after `step`: by default, by choice, by time-out, beside others, or joined."""
+        return successors(self.by_name[step], self._following)
 
     @cached_property
     def digest(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from bext_workflow.model.definition import StepDefinition
 from bext_workflow.model.policy import OnExhausted, RetryPolicy
+from bext_workflow.model.step import declared_next
 
 _UNITS = ((3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 _THEN = {OnExhausted.FAIL: "then it fails without undo", OnExhausted.INCIDENT: "then a person decides"}
@@ -32,13 +33,27 @@ def _told(step: StepDefinition) -> Iterator[str]:
         yield f"retried on {', '.join(step.retry_on)}"
     yield f"time-out {duration(step.timeout_ms)}" if step.timeout_ms else "no time-out"
     yield from _flags(step)
-    if step.next is not None:
-        yield f"next {step.next}"
+    yield from _ways(step)
     if step.branches:
         yield f"may go to {', '.join(step.branches)}"
     if step.max_visits != _ANY_VISITS:
         yield f"at most {step.max_visits} visits"
     yield f"undo: {_tries(step.compensation_retries)}"
+
+
+def _ways(step: StepDefinition) -> Iterator[str]:
+    names = declared_next(step)
+    if len(names) > 1:
+        yield f"forks into {', '.join(names)}"
+    elif names:
+        yield f"next {names[0]}"
+    if step.join is not None:
+        needed = {"all": "all of them", "any": "the first of them"}.get(
+            str(step.join.need), f"{step.join.need} of them"
+        )
+        yield f"joins {needed} at {step.join.at}"
+    if step.map is not None:
+        yield f"a branch for each of {step.map.over} from {step.map.at}, joined at {step.map.join}"
 
 
 def _flags(step: StepDefinition) -> Iterator[str]:
