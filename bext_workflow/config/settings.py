@@ -19,6 +19,7 @@ from bext_workflow.config.values import (
     check_store,
     check_text,
     check_timezone,
+    one_or_several,
     supported_isolation,
 )
 from bext_workflow.model.fork import OnConflict
@@ -133,9 +134,8 @@ class Step(Table):
     retry_on: ErrorNames | None = Field(default=None, description="names of exceptions that are worth another attempt")
     idempotent: bool = Field(default=True, description="whether the step is safe to repeat with its idempotency key")
     timeout_ms: Milliseconds = Field(default=60_000, description="bound of one attempt; 0 means none")
-    next: str | Annotated[tuple[str, ...], Field(strict=False)] | None = Field(
-        default=None,
-        description='the step that follows, "end", or a list of steps: a fork; absent: the next in the list',
+    next: Annotated[str | tuple[str, ...] | None, BeforeValidator(one_or_several)] = Field(
+        default=None, description='the step that follows, "end", or a list: a fork; absent: the next in the list'
     )
     join: Join | None = Field(default=None, description='where a fork meets, such as { at = "pack" }')
     map: Map | None = Field(

@@ -117,6 +117,15 @@ def parse_listen(text: str) -> Address:
     return Address(bare, int(port))
 
 
+def one_or_several(value: Json) -> Json:
+    """A step name, or a list of them."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(name, str) for name in value):
+        return tuple(value)
+    raise refusal("is neither a step name nor a list of them", 'write next = "pack", or next = ["a", "b"] for a fork')
+
+
 def supported_isolation(value: Json) -> Json:
     if value == "process":
         raise refusal('"process" is not yet supported', 'write "inline"; plain functions work in threads there')

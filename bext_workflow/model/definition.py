@@ -63,7 +63,7 @@ class WorkflowDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_default
         return tuple(dict.fromkeys((*first, *declared.branches, *late, self._following[step])))
 
     def successors(self, step: str) -> tuple[str, ...]:
-        """Every step, or `END`, that may come after `step`: by default, by choice, by time-out, beside others, or joined."""
+        """Every step, or `END`, that may come after `step`: by default, by choice, by time-out, or at a join."""
         return successors(self.by_name[step], self._following)
 
     @cached_property
