@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from bext_workflow.core.forks import is_loser, undo_target, without
-from bext_workflow.core.moves import Changes, changed, entered, kept_contexts, moved_on, written
+from bext_workflow.core.forks import forked_from, is_loser, item_of, undo_target, without
+from bext_workflow.core.moves import Changes, changed, entered, kept_contexts, moved_on, refilled, written
 from bext_workflow.core.state import Branch, Ending, Incident, OwnVisit, Phase, Signal, State, Stop, Undo
 from bext_workflow.model.event import (
     ActIgnored,
@@ -38,7 +38,7 @@ from bext_workflow.model.event import (
     WaitOpened,
 )
 from bext_workflow.model.run import Completed
-from bext_workflow.model.status import Call, IncidentKind, WaitEnd, WorkflowStatus
+from bext_workflow.model.status import Action, Call, IncidentKind, StopKind, WaitEnd, WorkflowStatus
 from bext_workflow.model.wait import WaitFor
 
 
@@ -97,6 +97,8 @@ def attempt_renewed(state: State, event: AttemptRenewed, at: int) -> Changes:
 def _renewed(state: State, id_: int, at: int) -> Changes:
     """Another attempt of the visit with a new budget; of a wait, its whole time again."""
     branch = state.branch(id_)
+    if forked_from(state, id_) is not None:
+        return _branch(state, id_, phase=Phase.FORKED)  # its visit is done: it waits for its join, as before
     wait = branch.wait
     if wait is None:
         return _branch(
@@ -115,6 +117,8 @@ def step_completed(state: State, event: StepCompleted, at: int) -> Changes:
         place=branch.place,
         updates=event.updates.value,
         undo_data=event.undo_data,
+        index=branch.index,
+        item=item_of(state, branch),
         before=state.pending,
     )
     pivoted = state.pivoted or state.plan.step(event.step).pivot
@@ -124,9 +128,7 @@ def step_completed(state: State, event: StepCompleted, at: int) -> Changes:
     # for a person to see, unless what was done was to be left in place anyway.
     stop = state.stop
     past_return = pivoted and stop is not None and stop.compensate
-    if is_loser(after, branch):
-        return changes | _branch(after, event.branch, phase=Phase.STOPPED)
-    if event.wait is not None:
+    if event.wait is not None and not is_loser(after, branch):
         changes |= _parked(after, event.branch, event.wait)
     else:
         changes |= moved_on(after, event.branch, event.next, event.fork, at)
@@ -181,24 +183,27 @@ def step_failed(state: State, event: StepFailed, at: int) -> Changes:
     branch = state.branch(event.branch)
     acted = branch.acted or event.own
     changes = _branch(state, event.branch, phase=Phase.FAILED, attempt=event.attempt, acted=acted)
-    changes["groups"] = tuple(group for group in state.groups if group.parent != event.branch)
     return changes | _own(state, event) | {"failure": state.failure or event.reason}
 
 
 def _own(state: State, event: StepFailed | BranchSettled) -> Changes:
     if not event.own:
         return {}
-    place = state.branch(event.branch).place
-    return {"own": (*state.own, OwnVisit(event.branch, event.step, event.visit, place))}
+    branch = state.branch(event.branch)
+    own = OwnVisit(event.branch, event.step, event.visit, branch.place, branch.index, item_of(state, branch))
+    return {"own": (*state.own, own)}
 
 
 def stop_requested(state: State, event: StopRequested, at: int) -> Changes:
     stop = Stop(kind=event.kind, by=event.by, reason=event.reason, compensate=event.compensate, now=event.now)
-    return {"stop": stop, "inbox": event.act or state.inbox, "paused": False}
+    paused = state.paused and event.kind is StopKind.FAILURE  # a person's pause holds what a failing branch leads to
+    return {"stop": stop, "inbox": event.act or state.inbox, "paused": paused}
 
 
 def branch_settled(state: State, event: BranchSettled, at: int) -> Changes:
-    return _branch(state, event.branch, phase=Phase.STOPPED) | _own(state, event)
+    acted = state.branch(event.branch).acted or event.own
+    settled = _branch(state, event.branch, phase=Phase.STOPPED, attempt=event.attempt, lost=None, acted=acted)
+    return settled | _own(state, event)
 
 
 def compensation_started(state: State, event: CompensationStarted, at: int) -> Changes:
@@ -218,7 +223,14 @@ def _own_listed(state: State) -> Changes:
     pending = state.pending
     for own in state.own:
         pending = Completed(
-            step=own.step, visit=own.visit, branch=own.branch, place=own.place, own=True, before=pending
+            step=own.step,
+            visit=own.visit,
+            branch=own.branch,
+            place=own.place,
+            index=own.index,
+            item=own.item,
+            own=True,
+            before=pending,
         )
     return {"pending": pending, "own": ()}
 
@@ -260,7 +272,6 @@ def incident_opened(state: State, event: IncidentOpened, at: int) -> Changes:
         case IncidentKind.EXHAUSTED | IncidentKind.STUCK_AFTER_PIVOT:
             acted = state.branch(event.branch).acted or event.unknown
             changes |= _branch(state, event.branch, phase=Phase.HELD, attempt=event.attempt, acted=acted)
-            changes["groups"] = tuple(group for group in state.groups if group.parent != event.branch)
         case IncidentKind.COMPENSATION_FAILED:
             changes |= _undo(state, phase=Phase.HELD)
         case IncidentKind.COMPLETION_FAILED:
@@ -275,6 +286,8 @@ def incident_resolved(state: State, event: IncidentResolved, at: int) -> Changes
     incident = state.incident(event.id)
     if incident is not None and incident.kind is IncidentKind.STUCK_AFTER_PIVOT:
         changes["stop"] = None  # a person has decided where the run goes: the stop that led here is answered
+    if event.kind is IncidentKind.COMPENSATION_FAILED and event.action == Action.CLOSE and not state.compensating:
+        changes["undo"] = None  # losers whose undo a person has given up
     if event.act:
         changes["inbox"] = event.act
     return changes
@@ -298,18 +311,24 @@ def run_reopened(state: State, event: RunReopened, at: int) -> Changes:
 
 
 def _taken_up(state: State, new_visit: bool, at: int) -> Changes:
-    """Every branch that had failed, or was stopped for it, goes on where it stood."""
+    """Every branch that had failed, or was stopped for it, goes on where it stood. Losers have settled for good."""
     changes: Changes = {} if new_visit else {"own": ()}
     if new_visit:
         changes |= _own_listed(state)
     after = state
     for branch in state.branches:
-        if branch.phase is Phase.FORKED:
+        if branch.phase is Phase.FORKED or is_loser(state, branch):
             continue
-        anew = new_visit and branch.phase is not Phase.STOPPED
+        anew = new_visit and branch.phase is not Phase.STOPPED and forked_from(state, branch.id) is None
         moved = entered(after, branch.id, branch.step, at) if anew else _renewed(after, branch.id, at)
         after = replace(after, **moved)
-    return changes | {"branches": after.branches, "visits": after.visits}
+    after = refilled(after, at)
+    return changes | {
+        "branches": after.branches,
+        "groups": after.groups,
+        "visits": after.visits,
+        "places": after.places,
+    }
 
 
 def _undo_renewed(state: State) -> Changes:

@@ -49,7 +49,7 @@ LEGAL: dict[type, frozenset[WorkflowStatus]] = {
     Opened: frozenset({WorkflowStatus.RUNNING}),
     TimerDue: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.WAITING, WorkflowStatus.SUSPENDED}),
     Expired: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.WAITING, WorkflowStatus.SUSPENDED}),
-    Settled: frozenset({WorkflowStatus.PENDING, WorkflowStatus.RUNNING, WorkflowStatus.WAITING}),
+    Settled: LIVE - {WorkflowStatus.COMPENSATING},
     Undone: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.COMPENSATING, WorkflowStatus.SUSPENDED}),
     Notified: _ANY - {WorkflowStatus.PENDING},
     Recovered: _ANY,

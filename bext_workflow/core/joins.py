@@ -4,29 +4,38 @@ from __future__ import annotations
 
 from bext_workflow.core.draft import Draft
 from bext_workflow.core.ending import nothing_to_undo
-from bext_workflow.core.forks import losers, newest_of, undo_target
+from bext_workflow.core.forks import is_loser, losers, newest_of, undo_target
+from bext_workflow.core.incidents import void_of_branches
 from bext_workflow.core.state import Branch, Group, Phase, State
 from bext_workflow.model.event import JoinDecided, JoinOpened, LosersUndoStarted, StepCompensated
 from bext_workflow.model.fork import MapDefinition
-from bext_workflow.model.json import Document, Json, JsonObject, dumps
+from bext_workflow.model.json import Document, Json, JsonObject, dumps, same_json
 
 
 def next_to_open(draft: Draft) -> Group | None:
     """A group whose join can be opened now. Groups that have just enough arrivals are decided on the way."""
-    for group in draft.state.groups:
-        if len(group.arrived) >= group.need and not group.decided and _has_losers(draft.state, group):
+    for group in _met(draft.state):
+        if not group.decided and _has_losers(draft.state, group):
             draft.add(JoinDecided(group=group.id))
-    for group in draft.state.groups:
-        if len(group.arrived) >= group.need and _losers_settled(draft.state, group):
+            void_of_branches(draft, draft.state.group(group.id).lost, "the join was decided without this branch")
+    for group in _met(draft.state):
+        if _losers_settled(draft.state, group):
             if newest_of(draft.state, group) is None and not _own_undo(draft.state, group):
                 return group
             _undo_losers(draft, group)
     return None
 
 
-def open_join(draft: Draft, group: Group) -> None:
-    """The branches have met: their line goes on."""
-    updates = merged(draft.state, group)
+def _met(state: State) -> list[Group]:
+    """The groups of which enough branches have arrived, where somebody has a use for it and no person is asked yet."""
+    enough = (group for group in state.groups if len(group.arrived) >= group.need)
+    parents = ((group, state.branch(group.parent)) for group in enough)
+    return [group for group, parent in parents if parent.phase is Phase.FORKED and not is_loser(state, parent)]
+
+
+def open_join(draft: Draft, group: Group, more: JsonObject | None = None) -> None:
+    """The branches have met: their line goes on. `more`: what a person has set beyond what they have."""
+    updates = merged(draft.state, group) | (more or {})
     draft.add(JoinOpened(group=group.id, updates=Document(dumps(updates), updates), next=group.at))
 
 
@@ -37,7 +46,7 @@ def merge_fault(state: State, group: Group) -> str | None:
     seen: dict[str, tuple[int, Json]] = {}
     for member in _winners(group):
         for key, value in group.written.get(str(member)).items():
-            if key in seen and seen[key][1] != value:
+            if key in seen and not same_json(seen[key][1], value):
                 first = group.into[group.members.index(seen[key][0])]
                 second = group.into[group.members.index(member)]
                 return (
@@ -76,7 +85,7 @@ def losers_walk_on(draft: Draft) -> None:
 
 
 def _undo_losers(draft: Draft, group: Group) -> None:
-    if draft.state.undo is None:
+    if draft.state.undo is None or undo_target(draft.state) is None:
         draft.add(LosersUndoStarted(group=group.id))
         losers_walk_on(draft)
 
@@ -102,5 +111,5 @@ def _own_undo(state: State, group: Group) -> bool:
 
 
 def undoes_losers(state: State) -> bool:
-    """Whether an undo of losers is under way, and goes on by itself."""
-    return state.undo is not None and state.undo.phase is not Phase.HELD and undo_target(state) is not None
+    """Whether losers are being undone; where a person must decide about it, that too comes first."""
+    return state.undo is not None and not state.compensating and undo_target(state) is not None

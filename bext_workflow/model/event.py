@@ -152,11 +152,15 @@ class RunResumed(_Event, frozen=True, kw_only=True):
 
 
 class BranchSettled(_Event, frozen=True, kw_only=True):
-    """Under a stop: the branch has ended without completing its visit. `own`: as in `StepFailed`."""
+    """The branch has ended without completing its visit: under a stop, or as a loser. `own`: as in `StepFailed`.
+
+    `attempt`: the last one that was made.
+    """
 
     branch: int = 0
     step: str
     visit: int
+    attempt: int = 0
     reason: str = ""
     own: bool = False
     traceback: str | None = None

@@ -13,7 +13,7 @@ from bext_workflow.model.status import WorkflowStatus
 class Completed(msgspec.Struct, frozen=True, kw_only=True):
     """One visit that has something to undo, linked to those that completed before it (newest first).
 
-    `updates` and `undo_data` are that visit's own. `own` marks the failed visit that may have acted and whose undo runs
+    `updates` and `undo_data` are that visit's own, `item` and `index` those of its map. `own` marks the failed visit that may have acted and whose undo runs
     first (`compensate_on_failure`); it never completed.
     """
 
@@ -23,6 +23,8 @@ class Completed(msgspec.Struct, frozen=True, kw_only=True):
     place: str = ""
     updates: JsonObject = {}
     undo_data: Json = None
+    index: int | None = None
+    item: Json = None
     own: bool = False
     before: Completed | None = None
 

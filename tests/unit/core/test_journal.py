@@ -22,8 +22,11 @@ from tests.unit.core.support import (
     RAISED,
     TIMED_OUT,
     Saga,
+    asks,
     charge,
     done,
+    naps,
+    parked,
     plan,
     step,
     tries,
@@ -82,7 +85,39 @@ def failed_and_undone() -> Saga:
     return saga
 
 
+def waited() -> Saga:
+    """Signals before, while and late; a wait of each kind, one in vain; pauses; the end."""
+    steps = asks(into="answer"), naps(), step("a", branches=("z",), next="b"), step("b", next="end"), step("z")
+    saga = Saga(plan(*steps), begun=False)
+    saga.signal("go", ODD, id="s-1")
+    saga.begin()
+    saga.open()
+    saga.pause()
+    saga.resume()
+    saga.open()
+    saga.wait(500).fire()
+    saga.run(parked("go", for_ms=100, on_timeout="z", updates=ODD, undo_data=ODD)).crash()
+    saga.wait(100).signal("go", ODD, id="s-2")
+    saga.signal("go", id="s-2")
+    saga.fire()
+    saga.run(parked("go"))
+    saga.signal("go")
+    return saga
+
+
+def timed_out() -> Saga:
+    """A wait that the run's own time ends; a person has cancelled, too, and hurries."""
+    saga = Saga(plan(step("a"), step("b"), timeout_ms=1000)).run(parked("go", until=NOON + 5000)).wait(1000)
+    saga.expire()
+    saga.cancel(now=True)
+    saga.settle()
+    saga.undo_all()
+    return saga
+
+
 JOURNEYS = {
+    waited: WorkflowStatus.COMPLETED,
+    timed_out: WorkflowStatus.COMPENSATED,
     completed: WorkflowStatus.COMPLETED,
     compensated: WorkflowStatus.FAILED,
     cancelled: WorkflowStatus.CANCELLED,

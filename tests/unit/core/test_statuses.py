@@ -8,43 +8,56 @@ from itertools import product
 import pytest
 from msgspec.structs import replace
 
-from bext_workflow.core.decide import decide
+from bext_workflow.core.decide import LEGAL, decide
 from bext_workflow.core.input import (
     Begun,
     Cancel,
+    Expired,
     Finished,
     Input,
     Intended,
     Late,
     Notified,
+    Opened,
+    Pause,
     Recovered,
     Reopen,
     Resolve,
+    Resume,
     Settled,
+    Signalled,
+    TimerDue,
     Undone,
     Verified,
 )
-from bext_workflow.core.state import State
+from bext_workflow.core.state import Branch, Phase, State
 from bext_workflow.core.work import Begin, Execute, wake_at
 from bext_workflow.errors import Conflict
 from bext_workflow.model.outcome import Unknown
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
-from tests.unit.core.support import AGAIN, NO, NO_AND_LEAVE, NOON, RAISED, Saga, charge, done, plan, step
+from bext_workflow.model.wait import WaitFor
+from tests.unit.core.support import AGAIN, NO, NO_AND_LEAVE, NOON, RAISED, Saga, asks, charge, done, parked, plan, step
 
 GRID = """
            PENDING RUNNING WAITING SUSPENDED COMPENSATING COMPLETED COMPENSATED FAILED CANCELLED
 Begun         x       .       .        .          .           .          .         .       .
 Intended      .       x       x        x          x           x          x         x       x
-Finished      .       x       .        .          .           .          .         .       .
-Verified      .       x       .        .          x           .          .         .       .
-Settled       x       x       .        .          .           .          .         .       .
-Undone        .       .       .        .          x           .          .         .       .
+Finished      .       x       .        x          .           .          .         .       .
+Verified      .       x       .        x          x           .          .         .       .
+Opened        .       x       .        .          .           .          .         .       .
+TimerDue      .       x       x        x          .           .          .         .       .
+Expired       .       x       x        x          .           .          .         .       .
+Settled       x       x       x        x          .           .          .         .       .
+Undone        .       .       .        x          x           .          .         .       .
 Notified      .       x       x        x          x           x          x         x       x
 Recovered     x       x       x        x          x           x          x         x       x
 Late          x       x       x        x          x           x          x         x       x
 Cancel        x       x       x        x          .           .          .         x       .
 Reopen        .       .       .        .          .           .          .         x       .
 Resolve       .       x       x        x          x           x          x         x       x
+Signalled     x       x       x        x          x           x          x         x       x
+Pause         x       x       x        x          x           .          .         .       .
+Resume        x       .       .        x          .           .          .         .       .
 """
 """Which input makes sense in which status, written down a second time."""
 
@@ -73,15 +86,10 @@ def _cancelled() -> Saga:
     return saga
 
 
-def _waiting() -> State:
-    """No rule leads to WAITING yet; the table of legal inputs has it all the same."""
-    return replace(_ended_once().state, status=WorkflowStatus.WAITING)
-
-
 STATES: dict[WorkflowStatus, Callable[[], State]] = {
     WorkflowStatus.PENDING: lambda: Saga(plan(step("a")), begun=False).state,
     WorkflowStatus.RUNNING: lambda: _ended_once().state,
-    WorkflowStatus.WAITING: _waiting,
+    WorkflowStatus.WAITING: lambda: _ended_once().run(parked("go", until=NOON)).state,
     WorkflowStatus.SUSPENDED: lambda: _ended_once().run(RAISED).state,
     WorkflowStatus.COMPENSATING: lambda: _ended_once().run(NO).state,
     WorkflowStatus.COMPLETED: lambda: _ended_once().run(done()).state,
@@ -89,6 +97,44 @@ STATES: dict[WorkflowStatus, Callable[[], State]] = {
     WorkflowStatus.FAILED: lambda: _ended_once().run(NO_AND_LEAVE).state,
     WorkflowStatus.CANCELLED: lambda: _cancelled().state,
 }
+
+
+def _paused(saga: Saga) -> State:
+    saga.pause()
+    return saga.state
+
+
+def _paused_in_a_call() -> State:
+    saga = _ended_once()
+    saga.call_step()
+    return _paused(saga)
+
+
+def _stopped(saga: Saga) -> State:
+    saga.cancel()
+    return saga.state
+
+
+def _beside(state: State) -> State:
+    """The run has a second branch, whose wait is due; made by hand."""
+    wait = WaitFor(next="b", due_at=NOON)
+    other = Branch(id=1, step="a", visit=2, phase=Phase.WAITING, wait=wait, wait_opened=state.seq)
+    return replace(state, branches=(*state.branches, other))
+
+
+SPECIAL: dict[tuple[WorkflowStatus, str], Callable[[], State]] = {
+    (WorkflowStatus.RUNNING, "Opened"): lambda: Saga(plan(asks())).state,
+    (WorkflowStatus.RUNNING, "TimerDue"): lambda: _beside(_ended_once().state),
+    (WorkflowStatus.WAITING, "Settled"): lambda: _stopped(_ended_once().run(parked("go"))),
+    (WorkflowStatus.SUSPENDED, "Finished"): _paused_in_a_call,
+    (WorkflowStatus.SUSPENDED, "Verified"): lambda: _paused(Saga(plan(charge(), verifies=True)).run(RAISED)),
+    (WorkflowStatus.SUSPENDED, "TimerDue"): lambda: _beside(_ended_once().run(RAISED).state),
+    (WorkflowStatus.SUSPENDED, "Settled"): lambda: _beside(_stopped(_ended_once().run(RAISED))),
+    (WorkflowStatus.SUSPENDED, "Undone"): lambda: _paused(_ended_once().run(NO)),
+    (WorkflowStatus.SUSPENDED, "Resume"): lambda: _paused(_ended_once()),
+    (WorkflowStatus.PENDING, "Resume"): lambda: _paused(Saga(plan(step("a")), begun=False)),
+}
+"""Where an input makes sense for some runs of a status only."""
 
 
 def _call(state: State) -> Call:
@@ -112,7 +158,7 @@ INPUTS: dict[str, Callable[[State], Input]] = {
     "Intended": lambda state: Intended(call=_call(state)),
     "Finished": lambda _: Finished(branch=0, end=done()),
     "Verified": lambda state: Verified(call=_call(state), answer=Unknown()),
-    "Settled": lambda _: Settled(branch=0),
+    "Settled": lambda state: Settled(branch=len(state.branches) - 1),
     "Undone": lambda _: Undone(),
     "Notified": lambda _: Notified(n=1),
     "Recovered": lambda _: Recovered(host="h-2", fence=2),
@@ -120,13 +166,24 @@ INPUTS: dict[str, Callable[[State], Input]] = {
     "Cancel": lambda _: Cancel(act=9, by="ann", reason="ordered twice"),
     "Reopen": lambda _: Reopen(act=9, by="ann", reason="mended"),
     "Resolve": _resolve,
+    "Opened": lambda _: Opened(branch=0),
+    "TimerDue": lambda state: TimerDue(branch=len(state.branches) - 1),
+    "Expired": lambda _: Expired(),
+    "Signalled": lambda _: Signalled(act=9, by="ann", at=NOON, name="go", payload=1),
+    "Pause": lambda _: Pause(act=9, by="ann", reason="have a look"),
+    "Resume": lambda _: Resume(act=9, by="ann", reason="looked"),
 }
+
+
+def test_the_grid_has_a_row_for_every_input() -> None:
+    """§4: so that a new input is thought through for every status."""
+    assert {name for _, name in _grid()} == set(INPUTS) == {form.__name__ for form in LEGAL}
 
 
 @pytest.mark.parametrize(("status", "name"), list(product(WorkflowStatus, INPUTS)))
 def test_every_status_takes_its_inputs_and_refuses_the_others(status: WorkflowStatus, name: str) -> None:
     """§4, P9: an illegal (status × input) pair is refused, with the status in the message; a legal one has events."""
-    state = STATES[status]()
+    state = SPECIAL.get((status, name), STATES[status])()
     assert state.status is status
     given = INPUTS[name](state)
     if _grid()[status, name]:
@@ -143,6 +200,8 @@ def test_every_status_takes_its_inputs_and_refuses_the_others(status: WorkflowSt
         ("Reopen", "retry", WorkflowStatus.COMPENSATED),
         ("Resolve", "resolving an incident", WorkflowStatus.PENDING),
         ("Finished", "Finished", WorkflowStatus.CANCELLED),
+        ("Pause", "pause", WorkflowStatus.COMPLETED),
+        ("Resume", "resume", WorkflowStatus.FAILED),
     ],
 )
 def test_a_refused_input_is_named_as_its_command_is(name: str, words: str, status: WorkflowStatus) -> None:
@@ -165,6 +224,29 @@ def test_a_run_that_nobody_has_taken_up_is_pending() -> None:
 def test_a_retry_wait_is_running() -> None:
     """§4: RUNNING if a branch has work or a retry wait."""
     assert Saga(plan(step("a"))).run(AGAIN).status() is WorkflowStatus.RUNNING
+
+
+def test_a_run_whose_only_branch_is_parked_is_waiting() -> None:
+    """§4: nothing has work, nothing holds it."""
+    saga = Saga(plan(step("a"))).run(parked("go", for_ms=5))
+    assert saga.status() is WorkflowStatus.WAITING
+    assert wake_at(saga.state) == NOON + 5
+
+
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [
+        (lambda: _ended_once().state, WorkflowStatus.RUNNING),
+        (lambda: _ended_once().run(RAISED).state, WorkflowStatus.SUSPENDED),
+        (lambda: _ended_once().run(parked("go")).state, WorkflowStatus.WAITING),
+    ],
+)
+def test_of_several_branches_work_comes_before_holds_and_holds_before_waits(
+    state: Callable[[], State], status: WorkflowStatus
+) -> None:
+    """§4: "RUNNING if one has work or a retry wait, else SUSPENDED if an incident … holds one, else WAITING"."""
+    other = Signalled(act=9, by="ann", at=NOON, name="other")
+    assert decide(_beside(state()), other, now=NOON).state.status is status
 
 
 def test_an_incident_on_the_only_branch_suspends() -> None:
