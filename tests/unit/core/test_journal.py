@@ -8,9 +8,10 @@ import pytest
 
 from bext_workflow.core.decide import decide
 from bext_workflow.core.evolve import evolve, fold
-from bext_workflow.core.input import Intended, Late
+from bext_workflow.core.input import Finished, Intended, Late, Settled, Undone
 from bext_workflow.core.work import wake_at, work
 from bext_workflow.model.event import KINDS, decode, encode, kind_of
+from bext_workflow.model.fork import JoinDefinition
 from bext_workflow.model.json import JsonObject, dumps
 from bext_workflow.model.policy import OnExhausted
 from bext_workflow.model.status import Action, Call, WorkflowStatus
@@ -115,7 +116,19 @@ def timed_out() -> Saga:
     return saga
 
 
+def raced() -> Saga:
+    """Two branches, of which one is enough: the other, which had done its first step, settles and is undone."""
+    race = step("a", next=("b", "c"), join=JoinDefinition(at="e", need="any"))
+    saga = Saga(plan(race, step("b", next="e"), step("c", next="d"), step("d", next="e"), step("e"))).run(done())
+    for branch in (2, 1):
+        saga.give(Finished(branch=branch, end=done()))
+    saga.give(Settled(branch=2))
+    saga.give(Undone())
+    return saga.run(done())
+
+
 JOURNEYS = {
+    raced: WorkflowStatus.COMPLETED,
     waited: WorkflowStatus.COMPLETED,
     timed_out: WorkflowStatus.COMPENSATED,
     completed: WorkflowStatus.COMPLETED,
