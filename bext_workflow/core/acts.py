@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from bext_workflow.core import backward, ending, forward, visits, waiting
 from bext_workflow.core.draft import Draft
-from bext_workflow.core.incidents import open_for_branch
+from bext_workflow.core.forks import forked_from
+from bext_workflow.core.incidents import open_for_branch, void_under_a_stop
 from bext_workflow.core.input import Cancel, Continued, Pause, Reopen, Resolve, Resume
-from bext_workflow.core.state import Incident, Phase, Stop
+from bext_workflow.core.state import ROOT, Incident, Phase, Stop
 from bext_workflow.core.work import left_in_place
 from bext_workflow.errors import Conflict
 from bext_workflow.model.event import (
@@ -29,8 +30,6 @@ from bext_workflow.model.event import (
     UndoSkipped,
 )
 from bext_workflow.model.status import Action, Call, IncidentKind, StopKind, WorkflowStatus
-
-_VOID_UNDER_A_STOP = (IncidentKind.EXHAUSTED, IncidentKind.POISON)
 
 
 def cancel(draft: Draft, given: Cancel) -> None:
@@ -57,9 +56,9 @@ def expire(draft: Draft) -> None:
     draft.add(RunTimedOut())
     if not draft.state.pivoted:
         draft.add(StopRequested(kind=StopKind.TIMEOUT, by="host", reason=reason))
-        _void_incidents(draft, "host")
+        void_under_a_stop(draft, "host")
         return
-    for branch in draft.state.branches:
+    for branch in draft.state.live:
         if draft.state.incident_of(branch) is None:
             # The attempt that would be next has not been made: a retry makes it, and no number is passed over.
             made = branch.attempt - 1 if branch.phase is Phase.READY else branch.attempt
@@ -95,11 +94,13 @@ def reopen(draft: Draft, given: Reopen) -> None:
         raise Conflict(
             f"the run is {state.status} and has been undone, in part or whole", mend="start a new run instead"
         )
+    if not state.branches:
+        raise Conflict("the run is FAILED and had come to its end", mend="start a new run instead")
     if given.step is not None and given.step not in state.plan.definition.by_name:
         names = ", ".join(state.plan.definition.by_name)
         raise Conflict(f"workflow {state.workflow!r} has no step {given.step!r}", mend=f"its steps: {names}")
     draft.add(RunReopened(act=given.act, by=given.by, reason=given.reason, step=given.step, new_visit=given.new_visit))
-    visits.opened_joins(draft)
+    visits.went_on(draft, ROOT)
     waiting.deliver(draft)
 
 
@@ -137,25 +138,14 @@ def _stop(draft: Draft, given: Cancel) -> None:
             now=given.now,
         )
     )
-    _void_incidents(draft, given.by)
-
-
-def _void_incidents(draft: Draft, by: str) -> None:
-    """Questions that a stop answers: whether to try again what now is not to be done at all."""
-    for incident in draft.state.incidents:
-        if incident.kind in _VOID_UNDER_A_STOP:
-            draft.add(
-                IncidentResolved(
-                    id=incident.id, kind=incident.kind, action=Action.CANCEL, note="the run was stopped", by=by
-                )
-            )
+    void_under_a_stop(draft, given.by)
 
 
 def _cancel_again(draft: Draft, given: Cancel, stop: Stop) -> None:
-    """A cancel may hurry the stop, and what a time-out began is then a person's cancel; the first reason stays."""
+    """A cancel may hurry the stop, and what the host began is then a person's cancel; the first reason stays."""
     if stop.compensate is not given.compensate:
         raise Conflict(f"the run is {draft.state.status} and is already being stopped, {_manner(stop.compensate)}")
-    if stop.kind is StopKind.TIMEOUT or (given.now and not stop.now):
+    if stop.kind is not StopKind.CANCEL or (given.now and not stop.now):
         now = given.now or stop.now
         draft.add(StopRequested(act=given.act, by=given.by, reason=stop.reason, compensate=stop.compensate, now=now))
     else:
@@ -178,6 +168,9 @@ def _undo_what_was_left(draft: Draft, given: Cancel) -> None:
 def _answer_step(draft: Draft, incident: Incident, given: Resolve) -> None:
     branch = draft.state.branch(incident.branch)
     match given.action:
+        case Action.DONE if (group := forked_from(draft.state, branch.id)) is not None:
+            _answered(draft, incident, given)
+            visits.merged_by_hand(draft, group, given.updates.value)
         case Action.DONE:
             fault = visits.next_fault(draft, branch, given.next, given.updates.value)
             if fault is not None:
@@ -201,7 +194,7 @@ def _answer_step(draft: Draft, incident: Incident, given: Resolve) -> None:
             waiting.deliver(draft)
         case Action.CLOSE if draft.state.pivoted:
             _answered(draft, incident, given)
-            ending.fail(draft, incident.reason)
+            visits.close(draft, draft.state.branch(branch.id), incident.reason)
         case Action.CLOSE:
             _answered(draft, incident, given)
             visits.fail_visit(draft, branch, incident.reason, compensate=False)

@@ -33,7 +33,7 @@ def _cut_off_step(draft: Draft, before: State) -> None:
     for branch in draft.state.branches:
         if branch.phase is Phase.STARTED:
             forward.lost_in_doubt(draft, branch, _DIED, crashed=True)
-        elif branch.phase is Phase.IN_DOUBT and before.suspect and not _person_asked(draft.state):
+        elif branch.phase is Phase.IN_DOUBT and before.suspect and draft.state.incident_of(branch) is None:
             # `verify_step` itself may be what kills the hosts: a person is asked instead.
             open_for_branch(draft, branch, IncidentKind.IN_DOUBT)
 

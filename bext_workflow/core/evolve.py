@@ -193,9 +193,11 @@ def _live_status(state: State) -> WorkflowStatus:
     if undo_held:
         return WorkflowStatus.SUSPENDED
     held = {incident.branch for incident in state.incidents if incident.call is Call.STEP}
-    live = state.live
-    if not live or state.undo is not None:
-        return WorkflowStatus.RUNNING
-    if any(branch.phase is not Phase.WAITING for branch in live if branch.id not in held):
+    parked = False
+    for branch in state.branches:
+        if branch.live and branch.phase is not Phase.WAITING and branch.id not in held:
+            return WorkflowStatus.RUNNING
+        parked = parked or branch.phase is Phase.WAITING
+    if state.undo is not None or not (held or parked):
         return WorkflowStatus.RUNNING
     return WorkflowStatus.SUSPENDED if held else WorkflowStatus.WAITING

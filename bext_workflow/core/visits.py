@@ -7,9 +7,9 @@ from msgspec.structs import replace
 from bext_workflow.core import ending, joins
 from bext_workflow.core.draft import Draft
 from bext_workflow.core.forks import is_loser
-from bext_workflow.core.incidents import open_for_branch
+from bext_workflow.core.incidents import open_for_branch, open_for_join, void_of_branches, void_under_a_stop
 from bext_workflow.core.input import Continued, Next
-from bext_workflow.core.state import Branch, Phase
+from bext_workflow.core.state import Branch, Group, Phase
 from bext_workflow.model.event import BranchSettled, StepCompleted, StepFailed, StopRequested, WaitEnded
 from bext_workflow.model.fork import Fork
 from bext_workflow.model.json import JsonObject
@@ -68,10 +68,14 @@ def complete_visit(draft: Draft, branch: Branch, end: Continued) -> None:
 
 def went_on(draft: Draft, branch_id: int) -> None:
     """A branch has moved, arrived, or ended: what that means for joins and for the run."""
-    for line in (branch_id, *opened_joins(draft)):
+    lines = [branch_id, *_opened_joins(draft)]
+    known = {branch.id for branch in draft.before.branches}
+    lines += [branch.id for branch in draft.state.branches if branch.id not in known]
+    for line in lines:
         _check_entered(draft, line)
     state = draft.state
-    if state.live or state.status.terminal or joins.undoes_losers(state):
+    over = state.status.terminal or state.compensating
+    if over or any(branch.live for branch in state.branches) or joins.undoes_losers(state):
         return
     if state.stop is not None:
         ending.conclude_stop(draft)
@@ -79,17 +83,27 @@ def went_on(draft: Draft, branch_id: int) -> None:
         ending.complete(draft)
 
 
-def opened_joins(draft: Draft) -> list[int]:
-    """Opens every join that can be opened now; the lines that went on by it. One that cannot merge fails the run."""
+def merged_by_hand(draft: Draft, group: Group, updates: JsonObject) -> None:
+    """A person says what counts where the branches could not be merged: the join opens."""
+    joins.open_join(draft, group, updates)
+    went_on(draft, group.parent)
+
+
+def _opened_joins(draft: Draft) -> list[int]:
+    """Opens every join that can be opened now; the lines that went on by it."""
     lines: list[int] = []
-    while draft.state.stop is None and (group := joins.next_to_open(draft)) is not None:
+    while draft.state.stop is None and not draft.state.compensating:
+        group = joins.next_to_open(draft)
+        if group is None:
+            break
         fault = joins.merge_fault(draft.state, group)
         if fault is None:
             joins.open_join(draft, group)
             lines.append(group.parent)
+        elif draft.state.pivoted:
+            open_for_join(draft, draft.state.branch(group.parent), fault)
         else:
-            fail_visit(draft, draft.state.branch(group.parent), fault)
-            break
+            stop_all(draft, fault, compensate=True)
     return lines
 
 
@@ -130,8 +144,9 @@ def fail_visit(
 
 def stop_all(draft: Draft, reason: str, *, compensate: bool) -> None:
     """The run has failed: at once if nothing else is under way, else once its other branches have settled."""
-    if draft.state.live or draft.state.undo is not None:
+    if draft.state.live or joins.undoes_losers(draft.state):
         draft.add(StopRequested(kind=StopKind.FAILURE, by="host", reason=reason, compensate=compensate))
+        void_under_a_stop(draft, "host")
     elif compensate:
         ending.compensate(draft, reason)
     else:
@@ -139,24 +154,36 @@ def stop_all(draft: Draft, reason: str, *, compensate: bool) -> None:
 
 
 def close(draft: Draft, branch: Branch, reason: str) -> None:
-    """A person gives the branch up and leaves in place what was done."""
-    others = tuple(other for other in draft.state.live if other.id != branch.id)
+    """A person gives the branch up and leaves in place what was done; what is stuck beside it is given up with it."""
+    others = {other.id for other in draft.state.live if other.id != branch.id}
     if others:
-        draft.add(StopRequested(kind=StopKind.FAILURE, by="host", reason=reason, compensate=False))
-        settle(draft, branch, reason=reason)
+        void_of_branches(draft, others, "the run was closed")
+        attempt = branch.attempt
+        draft.add(
+            StepFailed(
+                branch=branch.id, step=branch.step, visit=branch.visit, attempt=attempt, reason=reason, compensate=False
+            )
+        )
+        stop_all(draft, reason, compensate=False)
     else:
         ending.fail(draft, reason)
 
 
 def settle(draft: Draft, branch: Branch, *, reason: str, own: bool | None = None, traceback: str | None = None) -> None:
-    """Under a stop, or as a loser: the branch ends without completing its visit."""
+    """Under a stop, or as a loser: the branch ends without completing its visit, of which `branch.attempt` was last."""
     if branch.phase is Phase.WAITING:
         draft.add(WaitEnded(branch=branch.id, step=branch.step, visit=branch.visit, how=WaitEnd.STOP))
     else:
         own_undo = owns_undo(draft, branch, unknown=False) if own is None else own
         draft.add(
             BranchSettled(
-                branch=branch.id, step=branch.step, visit=branch.visit, reason=reason, own=own_undo, traceback=traceback
+                branch=branch.id,
+                step=branch.step,
+                visit=branch.visit,
+                attempt=branch.attempt,
+                reason=reason,
+                own=own_undo,
+                traceback=traceback,
             )
         )
     went_on(draft, branch.id)
@@ -176,15 +203,16 @@ def _check_entered(draft: Draft, branch_id: int) -> None:
     entered = branch
     if branch.wait is None:
         entered = replace(branch, attempt=0)  # what is opened here precedes the first attempt
-    if draft.state.stop is not None:
+    if draft.state.stop is not None and draft.state.pivoted:
         reason = f"{draft.state.stop.reason}: it came too late, a pivot step has completed"
         open_for_branch(draft, entered, IncidentKind.STUCK_AFTER_PIVOT, reason=reason)
-    elif entered.visit > (bound := draft.state.plan.step(entered.step).max_visits):
+    elif draft.state.stop is None and entered.visit > (bound := draft.state.plan.step(entered.step).max_visits):
         fail_visit(draft, entered, f"step {entered.step!r} was entered more than max_visits = {bound} times")
 
 
 def _any_undo_wins(draft: Draft, compensate: bool) -> None:
     """Of several branches that fail, one that wants the undo has it (semantics §5)."""
     stop = draft.state.stop
-    if stop is not None and stop.kind is StopKind.FAILURE and compensate and not stop.compensate:
+    leaves = stop is not None and stop.kind is StopKind.FAILURE and not stop.compensate
+    if stop is not None and leaves and compensate and not draft.state.pivoted:
         draft.add(StopRequested(kind=StopKind.FAILURE, by=stop.by, reason=stop.reason, compensate=True))

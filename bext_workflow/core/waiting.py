@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bext_workflow.core import visits
 from bext_workflow.core.draft import Draft
+from bext_workflow.core.forks import is_loser
 from bext_workflow.core.input import Next, Parked, Signalled
 from bext_workflow.core.state import Branch, Phase, Signal, State
 from bext_workflow.errors import Conflict
@@ -57,7 +58,7 @@ def park(draft: Draft, branch: Branch, end: Parked) -> None:
             wait=wait,
         )
     )
-    if draft.state.stop is None:
+    if draft.state.branch(branch.id) in _waiting(draft.state):
         deliver(draft)
     else:
         visits.went_on(draft, branch.id)
@@ -122,7 +123,7 @@ def refuse_signal(state: State) -> None:
     """Raises `Conflict` if the run can take no signal any more (semantics §9, P29)."""
     if state.status.terminal:
         raise Conflict(f"the run is {state.status}: it takes no signals any more")
-    if state.undo is not None or state.stop is not None:
+    if state.compensating or state.stop is not None:
         raise Conflict(f"the run is {state.status} and is being undone or stopped: it takes no signals any more")
 
 
@@ -175,7 +176,7 @@ def _waiting(state: State) -> list[Branch]:
     """The branches that a signal or a timer can move, in the order in which their waits were opened."""
     if state.stop is not None or state.status.terminal:
         return []
-    parked = [branch for branch in state.branches if branch.phase is Phase.WAITING]
+    parked = [branch for branch in state.branches if branch.phase is Phase.WAITING and not is_loser(state, branch)]
     return sorted(parked, key=lambda branch: branch.wait_opened)
 
 

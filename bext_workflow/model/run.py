@@ -13,8 +13,8 @@ from bext_workflow.model.status import WorkflowStatus
 class Completed(msgspec.Struct, frozen=True, kw_only=True):
     """One visit that has something to undo, linked to those that completed before it (newest first).
 
-    `updates` and `undo_data` are that visit's own, `item` and `index` those of its map. `own` marks the failed visit that may have acted and whose undo runs
-    first (`compensate_on_failure`); it never completed.
+    `updates` and `undo_data` are that visit's own, `item` and `index` those of its map. `own` marks the failed visit
+    that may have acted and whose undo runs first (`compensate_on_failure`); it never completed.
     """
 
     step: str
