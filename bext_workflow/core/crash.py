@@ -61,14 +61,11 @@ def _person_asked(state: State) -> bool:
 
 def late(draft: Draft, given: Late) -> None:
     """A result of an attempt that was given up: evidence for the incident that waits, if it still does."""
+    wanted = (given.call, given.place, given.step, given.visit, given.attempt)
     for incident in draft.state.incidents:
-        subject = (incident.call, incident.step, incident.visit, incident.attempt)
-        if incident.kind is IncidentKind.IN_DOUBT and subject == (
-            given.call,
-            given.step,
-            given.visit,
-            given.attempt,
-        ):
+        place = draft.state.places.get(str(incident.branch), "")
+        subject = (incident.call, place, incident.step, incident.visit, incident.attempt)
+        if incident.kind is IncidentKind.IN_DOUBT and subject == wanted:
             draft.add(EvidenceAttached(act=given.act, id=incident.id, evidence=given.evidence))
             return
     draft.add(ActIgnored(act=given.act, kind="late", reason="nobody waits for this result any more"))

@@ -144,6 +144,7 @@ class Late(msgspec.Struct, frozen=True, kw_only=True):
 
     act: int
     call: Call
+    place: str = ""
     step: str
     visit: int
     attempt: int

@@ -94,6 +94,11 @@ def wake_at(state: State) -> int | None:
     return min(_due_times(state), default=None)
 
 
+def wakes_after(state: State, now: int) -> int | None:
+    """When more is due than is at `now`; None if only an act from outside moves it."""
+    return min((due for due in _due_times(state) if due > now), default=None)
+
+
 def left_in_place(state: State) -> tuple[str, ...]:
     """The steps whose effects an ended run has not undone, oldest first (semantics §3, §5)."""
     if state.status not in (WorkflowStatus.FAILED, WorkflowStatus.CANCELLED):

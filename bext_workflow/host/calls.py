@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from bext_workflow.core.input import Continued, End, Finished, Input, Late, Lost, Notified, Parked, Undone, Verified
 from bext_workflow.core.state import State
 from bext_workflow.core.work import Compensate, Execute, Notify, Verify
@@ -44,8 +46,10 @@ class Calls:
 
     def visit(self, action: PluginCall) -> Visit:
         """What may not be called twice at a time."""
-        step, number = ("", action.n) if isinstance(action, Notify) else (action.step, action.visit)
-        return (self._progress.state.run_id, step, number)
+        state = self._progress.state
+        if isinstance(action, Notify):
+            return state.run_id, "", action.n
+        return state.run_id, action.step + snapshot.place_of(state, action), action.visit
 
     def prepare(self, action: PluginCall, hook: Hook) -> invoke.Call:
         """The call, with the run as it is now."""
@@ -53,14 +57,24 @@ class Calls:
         timeout_ms = invoke.COMPLETION_TIMEOUT_MS
         if not isinstance(action, Notify):
             timeout_ms = state.plan.step(action.step).timeout_ms
-        run = snapshot.of(state, action)
+        run, place = snapshot.of(state, action), snapshot.place_of(state, action)
+        late = Late(
+            act=0,
+            call=kind_of(action),
+            place=place,
+            step=run.step,
+            visit=run.visit,
+            attempt=run.attempt,
+            evidence=None,
+        )
         return invoke.Call(
             plugin=self._plugin.name,
             hook=hook,
             run=run,
             timeout_ms=timeout_ms,
             handle=invoke.Handle(),
-            on_late=self._on_late(kind_of(action), run.step, run.visit, run.attempt),
+            on_late=self._on_late(late),
+            place=place,
         )
 
     async def make(self, action: PluginCall, call: invoke.Call) -> Input:
@@ -82,14 +96,14 @@ class Calls:
             case Notify():
                 return Notified(n=action.n, error=await invoker.complete(call))
 
-    def _on_late(self, call: Call, step: str, visit: int, attempt: int) -> OnLate:
+    def _on_late(self, late: Late) -> OnLate:
         run_id = self._progress.state.run_id
 
         def told(result: object, error: BaseException | None) -> None:
             evidence = {"late": True, "returned": describe(result)}
             if error is not None:
                 evidence = {"late": True, "raised": describe(error)}
-            self._shop.late(run_id, Late(act=0, call=call, step=step, visit=visit, attempt=attempt, evidence=evidence))
+            self._shop.late(run_id, replace(late, evidence=evidence))
 
         return told
 

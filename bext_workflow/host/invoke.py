@@ -44,27 +44,34 @@ class AttemptTimedOut(Exception):
 
 
 class Handle:
-    """A running call: it can be ended from outside, once, with the reason that it is to report."""
+    """A call that can be ended from outside, once, with the reason that it is to report."""
 
-    __slots__ = ("_pending", "_task", "ended_by")
+    __slots__ = ("_over", "_pending", "_task", "ended_by")
 
     def __init__(self) -> None:
         self._task: asyncio.Task[object] | None = None
         self._pending = False
+        self._over = False
         self.ended_by: Exception | None = None
 
     def attach(self) -> None:
+        """The call begins. Raises the reason if it was ended before that."""
+        if self.ended_by is not None:
+            raise self.ended_by
         self._task = asyncio.current_task()
 
     def detach(self) -> bool:
         """The call is over; true if cancellations are left on its task that are not this handle's."""
+        self._over = True
         task, self._task = self._task, None
         return task is not None and task.cancelling() > 0
 
     def end(self, reason: Exception) -> None:
-        """Ends the call; does nothing if it is not running or is being ended already."""
-        if self._task is not None and self.ended_by is None:
-            self.ended_by = reason
+        """Ends the call, begun or not; does nothing if it is over or is being ended already."""
+        if self._over or self.ended_by is not None:
+            return
+        self.ended_by = reason
+        if self._task is not None:
             self._pending = True
             self._task.cancel()
 
@@ -78,7 +85,7 @@ class Handle:
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """What is called, for whom, and for how long (`timeout_ms` of 0: no bound)."""
+    """What is called, for whom, and for how long (`timeout_ms` of 0: no bound). `place`: of the branch, in maps."""
 
     plugin: str
     hook: Hook
@@ -86,10 +93,11 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     timeout_ms: int
     handle: Handle
     on_late: OnLate
+    place: str = ""
 
     @property
     def visit(self) -> Visit:
-        return self.run.run_id, self.run.step, self.run.visit
+        return self.run.run_id, self.run.step + self.place, self.run.visit
 
     def refused(self, why: str, returned: object) -> Lost:
         """The end of an attempt whose updates are not taken."""

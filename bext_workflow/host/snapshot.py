@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from bext_workflow.core.forks import undo_target
+from bext_workflow.core.forks import item_of, undo_target
 from bext_workflow.core.state import State
 from bext_workflow.core.work import Compensate, Execute, Notify, Verify
 from bext_workflow.model.context import ContextView, Layers, copy_json
@@ -26,14 +26,25 @@ def of(state: State, action: Execute | Compensate | Verify | Notify) -> Workflow
             return _for_ending(state, action)
 
 
+def place_of(state: State, action: Execute | Compensate | Verify | Notify) -> str:
+    """Where in its maps the branch stands whose step is called or undone."""
+    match action:
+        case Notify():
+            return ""
+        case Execute() | Verify(call=Call.STEP):
+            place: str = state.places.get(str(action.branch), "")
+            return place
+        case Compensate() | Verify():
+            entry = undo_target(state)
+            return "" if entry is None else entry.place
+
+
 def _for_step(state: State, action: Execute | Verify) -> WorkflowRun:
     """For `run_step`, and for `verify_step` of a step in doubt."""
     context = state.context_of(action.branch)
     run = _snapshot(state, context, action.step, action.visit, action.attempt, action.key)
     branch = state.branch(action.branch)
-    if branch.index is None or branch.item_group is None:
-        return run
-    return replace(run, index=branch.index, item=_item(state, branch.item_group, branch.index))
+    return run if branch.index is None else replace(run, index=branch.index, item=copy_json(item_of(state, branch)))
 
 
 def _for_undo(state: State, action: Compensate | Verify) -> WorkflowRun:
@@ -41,12 +52,8 @@ def _for_undo(state: State, action: Compensate | Verify) -> WorkflowRun:
     entry = undo_target(state)
     own: Completed = entry if entry is not None else Completed(step=action.step, visit=action.visit)
     context = state.context_of(own.branch).merged(own.updates)
-    return _snapshot(state, context, action.step, action.visit, action.attempt, action.key, undo_data=own.undo_data)
-
-
-def _item(state: State, group_id: int, index: int) -> Json:
-    group = state.group(group_id)
-    return copy_json(state.context_of(group.parent).get(group.over or "")[index])
+    run = _snapshot(state, context, action.step, action.visit, action.attempt, action.key, undo_data=own.undo_data)
+    return run if own.index is None else replace(run, index=own.index, item=copy_json(own.item))
 
 
 def _for_ending(state: State, action: Notify) -> WorkflowRun:
