@@ -78,7 +78,10 @@ class SignalState(StrEnum):
 
 
 class SignalView(msgspec.Struct, frozen=True, kw_only=True):
-    """A signal that was accepted, `at` that time."""
+    """A signal that was accepted, `at` that time.
+
+    `state`: waiting (no host has taken it up yet), taken (by a wait), late (it lost to its wait's timer) or kept.
+    """
 
     name: str
     id: str | None

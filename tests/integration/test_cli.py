@@ -43,6 +43,18 @@ steps = [
 ]
 """  # noqa: E501 — the text of the specification, verbatim
 
+APPROVAL = """
+[[plugins.workflows]]
+id = "approval"
+steps = [
+    { name = "reserve_stock", compensate_on_failure = true },
+    { name = "approve", wait = { signal = "approved", into = "decision", timeout_ms = 86400000, on_timeout = "end" } },
+    { name = "rest", sleep_ms = 1 },
+    { name = "charge_card", idempotent = false, retries = { max_attempts = 1 } },
+]
+"""
+"""A workflow of the reference plugin with steps that the host does."""
+
 ORDER = {
     "order_id": "o-1",
     "sku": "widget",
@@ -226,6 +238,9 @@ def test_ids_may_be_shortened_as_long_as_they_are_clear(shop: Shop) -> None:
         ["runs", "cancel", "ffff"],
         ["runs", "cancel", "ffff", "--dry-run"],
         ["runs", "retry", "ffff"],
+        ["runs", "signal", "ffff", "approved"],
+        ["runs", "pause", "ffff"],
+        ["runs", "resume", "ffff"],
         ["incidents", "show", "ffff"],
         ["incidents", "resolve", "ffff", "--action", "retry", "--note", "n"],
         ["runs", "start", "chekout"],
@@ -371,6 +386,115 @@ def test_ctrl_c_while_waiting_is_130_and_the_run_lives_on(shop: Shop) -> None:
     assert left["status"] == "RUNNING"
     with shop.served() as url:
         assert shop("runs", "result", left["run_id"], "--wait=20s", "--url", url).code == 0
+
+
+@pytest.fixture
+def approval(shop: Shop) -> Shop:
+    (shop.folder / "bext.config.toml").write_text(CONFIG + APPROVAL, encoding="utf-8")
+    return shop
+
+
+def ask_for_approval(shop: Shop, *words: str) -> Done:
+    return shop("runs", "start", "approval", "--input", json.dumps(ORDER), *words)
+
+
+def test_a_run_that_waits_ends_the_wait_for_it_with_13_and_says_what_to_type(approval: Shop) -> None:
+    started = ask_for_approval(approval, "--wait")
+    run = started.json
+
+    assert (started.code, run["status"], run["step"]) == (13, "WAITING", "approve")
+    assert steps_of(run) == {"reserve_stock": "completed", "approve": "waiting"}
+    (wait,) = run["waits"]
+    assert (wait["step"], wait["visit"], wait["signal"]) == ("approve", 1, "approved")
+    assert wait["opened_at"] < wait["due_at"]
+    card = approval("runs", "show", run["run_id"], "-o", "table").out
+    assert f"bext-host runs signal {run['run_id']} approved" in card
+    assert approval("runs", "result", run["run_id"], "--wait=20s").code == 13
+
+
+def test_a_watched_start_tells_the_wait(approval: Shop) -> None:
+    done = ask_for_approval(approval, "--watch")
+
+    assert done.code == 13
+    assert "◷  wait opened  approve  for signal approved, until " in done.err.splitlines()[-1]
+
+
+def test_a_signal_is_listed_at_once_and_carried_out_by_the_next_host(approval: Shop) -> None:
+    """P26: without a host, and with one; a second one with its id is the same."""
+    run_id = ask_for_approval(approval, "--wait").json["run_id"]
+    words = ["runs", "signal", run_id, "approved", "--payload", '{"by": "ada"}', "--id", "s-1"]
+
+    sent, again = approval(*words), approval(*words)
+
+    assert (sent.code, sent.json) == (0, {"run_id": run_id, "act": "signal", "driven": False})
+    assert sent.err.startswith("no host drives this store")
+    assert again == sent
+    (signal,) = approval("runs", "show", run_id).json["signals"]
+    assert (signal["name"], signal["id"], signal["state"], signal["payload"]) == (
+        "approved",
+        "s-1",
+        "waiting",
+        {"by": "ada"},
+    )
+    with approval.served() as url:
+        ended = approval("runs", "watch", run_id, "--url", url)
+    assert ended.code == 0
+    assert ended.json["context"]["decision"] == {"by": "ada"}
+    assert ended.json["signals"] == [{**signal, "state": "taken"}]
+    assert steps_of(ended.json) == {
+        "reserve_stock": "completed",
+        "approve": "completed",
+        "rest": "completed",
+        "charge_card": "completed",
+    }
+    late = approval("runs", "signal", run_id, "approved")
+    assert (late.code, late.out) == (5, "")
+    assert "COMPLETED" in late.err
+
+
+def test_a_paused_run_says_so_and_goes_on_when_it_is_resumed(approval: Shop) -> None:
+    run_id = ask_for_approval(approval, "--wait").json["run_id"]
+    with approval.served() as url:
+        assert approval("runs", "pause", run_id, "--reason", "audit", "--url", url).code == 0
+        held = approval("runs", "result", run_id, "--wait=20s", "--url", url)
+        while held.json["status"] == "WAITING":  # until the host has taken the act up
+            held = approval("runs", "show", run_id, "--url", url)
+        assert (held.json["status"], held.json["holds"]) == ("SUSPENDED", ["paused"])
+        assert approval("runs", "result", run_id, "--url", url).code == 14
+        assert approval("runs", "pause", run_id, "--url", url).code == 5
+        card = approval("runs", "show", run_id, "-o", "table", "--url", url).out
+        assert f"--url {url} runs resume {run_id} --reason" in card
+        assert approval("runs", "resume", run_id, "--url", url).code == 0
+        assert approval("runs", "resume", run_id, "--url", url).code == 5
+        assert approval("runs", "signal", run_id, "approved", "--url", url).code == 0
+        ended = approval("runs", "watch", run_id, "--url", url)
+    assert (ended.code, ended.json["holds"]) == (0, [])
+    assert [signal["id"] is None for signal in ended.json["signals"]] == [False]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["approved", "--payload", json.dumps("x" * 65_536)], 2),
+        (["not a name"], 2),
+    ],
+)
+def test_what_is_no_signal_is_refused(approval: Shop, words: list[str], code: int) -> None:
+    run_id = ask_for_approval(approval).json["run_id"]
+
+    refused = approval("runs", "signal", run_id, *words)
+
+    assert (refused.code, refused.out) == (code, "")
+    assert approval("runs", "show", run_id).json["signals"] == []
+
+
+def test_waits_are_checked_and_shown(approval: Shop) -> None:
+    checked = approval("check", "--strict")
+    assert (checked.code, checked.json["findings"]) == (0, [])
+    shown = approval("workflows", "show", "approval")
+    assert shown.json["steps"][1]["wait"]["signal"] == "approved"
+    table = approval("workflows", "show", "approval", "-o", "table").out
+    assert "for signal approved, into decision, at most 1d, then end" in table
 
 
 def test_a_wait_that_is_too_short_is_13(shop: Shop) -> None:
