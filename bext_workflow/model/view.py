@@ -81,7 +81,10 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IncidentView(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a person must decide; `actions` are the answers that it takes."""
+    """Something that a person must decide; `actions` are the answers that it takes.
+
+    `idempotency_key`: what the call in question handed to the services that it calls; None if it is about no step.
+    """
 
     id: str
     run_id: str
@@ -91,6 +94,7 @@ class IncidentView(msgspec.Struct, frozen=True, kw_only=True):
     step: str
     visit: int
     attempt: int
+    idempotency_key: str | None = None
     reason: str
     actions: list[Action]
     evidence: Json = None

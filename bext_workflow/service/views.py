@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from bext_workflow.core.state import Branch, Phase, State, visit_key
+from bext_workflow.core.state import Branch, Phase, State, undo_key, visit_key
 from bext_workflow.core.work import left_in_place
 from bext_workflow.model import event as events
 from bext_workflow.model.event import Event
@@ -95,6 +95,7 @@ def incident_view(row: IncidentRow) -> IncidentView:
         step=row.step,
         visit=row.visit,
         attempt=row.attempt,
+        idempotency_key=_key_in_question(row),
         reason=row.reason,
         actions=list(row.actions),
         evidence=row.evidence,
@@ -103,6 +104,12 @@ def incident_view(row: IncidentRow) -> IncidentView:
         resolved_at=instant_or_none(row.resolved_at),
         resolution=msgspec.convert(row.resolution, Resolution | None),
     )
+
+
+def _key_in_question(row: IncidentRow) -> str | None:
+    if not row.step:
+        return None
+    return (undo_key if row.call is Call.UNDO else visit_key)(row.run_id, row.step, row.visit)
 
 
 def steps_of(state: State, journal: Journal) -> list[StepView]:

@@ -12,10 +12,11 @@ import pytest
 from bext_workflow import errors
 from bext_workflow.faces.cli.main import run
 from bext_workflow.model.json import JsonObject
-from bext_workflow.model.status import Action, WorkflowStatus
+from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
+from bext_workflow.model.view import StepView
 from bext_workflow.service.protocols import CancelRequest, ResolveRequest, RunQuery, StartRequest
 from bext_workflow.service.wiring import Finding, Severity
-from tests.unit.cli_support import INCIDENT, RUN, Shelf, ShelfWiring, event
+from tests.unit.cli_support import INCIDENT, RUN, STEP, Shelf, ShelfWiring, event
 
 Captured = pytest.CaptureFixture[str]
 
@@ -271,6 +272,43 @@ def test_a_card_shows_what_to_type_next(capfd: Captured) -> None:
     assert "mail bounced" in out
     line = f"bext-host -c 'my folder/x.toml' incidents resolve {INCIDENT.id} --action retry --note '…'"
     assert f"  try again from exactly there:\n    {line}\n" in out
+
+
+IN_DOUBT = msgspec.structs.replace(
+    INCIDENT,
+    kind=IncidentKind.IN_DOUBT,
+    call=Call.STEP,
+    step="charge",
+    idempotency_key="k:charge",
+    actions=[Action.DONE, Action.NOT_DONE],
+)
+
+
+def test_a_card_shows_the_keys_by_which_effects_are_found(capfd: Captured) -> None:
+    """Those of steps that are neither done for good nor undone."""
+    names = {"charge": "in_doubt", "mail": "retrying", "pack": "compensated"}
+    steps = [StepView(step=n, visit=1, status=s, attempts=1, idempotency_key=f"k:{n}") for n, s in names.items()]
+    shelf = Shelf(msgspec.structs.replace(RUN, status=WorkflowStatus.SUSPENDED, steps=[STEP, *steps]))
+    shelf.incidents = [IN_DOUBT]
+
+    call(shelf, "-o", "table", "runs", "show", "0193")
+
+    out = "".join(f"{line.rstrip()}\n" for line in capfd.readouterr().out.splitlines())
+    assert "\nIdempotency keys\ncharge  k:charge\nmail    k:mail\n\n" in out
+    assert "\nkey  k:charge\n" in out
+
+
+@pytest.mark.parametrize(("called", "ends"), [(Call.STEP, " --updates '{}'"), (Call.UNDO, "")])
+def test_an_incident_shows_its_key_and_what_done_takes_with_it(capfd: Captured, called: Call, ends: str) -> None:
+    shelf = Shelf()
+    shelf.incidents = [msgspec.structs.replace(IN_DOUBT, call=called)]
+
+    call(shelf, "-o", "table", "incidents", "show", "0193")
+
+    out = capfd.readouterr().out
+    assert "\nkey       k:charge" in out
+    assert f"incidents resolve {INCIDENT.id} --action done --note '…'{ends}\n" in out
+    assert ("(--updates)" in out) == (called is Call.STEP)
 
 
 def test_the_highest_version_is_shown_unless_one_is_named(capfd: Captured) -> None:
