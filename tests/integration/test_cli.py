@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -458,6 +459,22 @@ def test_init_writes_files_and_never_overwrites(shop: Shop) -> None:
     assert first.code == 0
     assert all(Path(file).exists() for file in first.json["files"])
     assert again.code == 5
+
+
+def test_init_says_what_to_type_next(shop: Shop) -> None:
+    there = shop("init", "my shop", "-o", "table").out
+    (shop.folder / "here").mkdir()
+    with contextlib.chdir(shop.folder / "here"):
+        here = shop("init").json["next"]
+
+    assert "pip install -e 'my shop'\n" in there
+    assert "    bext-host -c 'my shop/bext.config.toml' runs start order --wait\n" in there
+    assert [line.removeprefix("uv ") for line in here] == [
+        "pip install -e .",
+        "bext-host check",
+        "bext-host serve",
+        "bext-host runs start order --wait",
+    ]
 
 
 @pytest.mark.tier("ci")
