@@ -19,9 +19,6 @@ _OLDEST = (3, 33)
 """UPDATE … FROM."""
 
 _CACHE_KIB = 16 * 1024
-_CHECKPOINT_PAGES = 4_000
-"""16 MB of WAL: at SQLite's own 1,000 pages a busy store spends a quarter of its time on checkpoints."""
-
 _RETRIES = 250
 _PAUSE_S = BUSY_TIMEOUT_S / _RETRIES
 
@@ -42,7 +39,6 @@ def open_writer(path: Path | None) -> sqlite3.Connection:
         if path is not None:
             _enter_wal(connection)
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
         if sys.platform == "darwin":
             connection.execute("PRAGMA fullfsync = ON")
         assert_durable(connection)
