@@ -23,7 +23,7 @@ Captured = pytest.CaptureFixture[str]
 
 @pytest.fixture(autouse=True)
 def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CONFIG", "URL", "TOKEN", "OUTPUT", "QUIET", "VERBOSE", "YES", "LISTEN"):
+    for name in ("CONFIG", "URL", "OUTPUT", "QUIET", "VERBOSE", "YES", "LISTEN"):
         monkeypatch.delenv(f"BEXT_{name}", raising=False)
 
 
@@ -169,10 +169,16 @@ def test_what_is_typed_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch
 def test_a_target_is_what_the_options_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BEXT_URL", "http://there")
     wiring = ShelfWiring(Shelf())
-    run(lambda: wiring, ["-c", "x.toml", "runs", "show", "0193", "--token", "t"])
+    run(lambda: wiring, ["-c", "x.toml", "runs", "show", "0193"])
 
     (target,) = wiring.targets
-    assert (target.config, target.url, target.token) == (Path("x.toml"), "http://there", "t")
+    assert (target.config, target.url) == (Path("x.toml"), "http://there")
+
+
+def test_a_token_is_not_asked_for_while_there_are_none(capfd: Captured) -> None:
+    assert call(Shelf(), "--help") == 0
+    assert "token" not in capfd.readouterr().out.lower()
+    assert call(Shelf(), "runs", "list", "--token", "t") == 2
 
 
 @pytest.mark.parametrize("words", [["serve"], ["check"], ["config", "show"]])
