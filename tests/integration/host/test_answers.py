@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from bext_workflow.errors import BextError, Conflict, NotFound, UsageError, WorkflowError
-from bext_workflow.model.definition import WorkflowDefinition
+from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
 from bext_workflow.model.json import Json
 from bext_workflow.model.outcome import StepOutcome
 from bext_workflow.model.policy import OnExhausted, RetryPolicy
@@ -37,7 +37,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     kind: IncidentKind
-    steps: tuple[object, ...]
+    steps: tuple[StepDefinition | str, ...]
     scripts: dict[str, list[object]]
     action: Action
     calls: list[str]
@@ -50,7 +50,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         return workflow(*self.steps)
 
     def played(self) -> Calls:
-        return Calls(**{call: list(script) for call, script in self.scripts.items()})
+        return Calls({call: list(script) for call, script in self.scripts.items()})
 
 
 def in_doubt(action: Action, calls: list[str], status: WorkflowStatus, **more: Json) -> Case:
