@@ -116,13 +116,14 @@ class WorkflowView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PluginView(msgspec.Struct, frozen=True, kw_only=True):
-    """A plugin that the config names."""
+    """A plugin that the config names. `error`: why it cannot be used, and the mend; then no more is known of it."""
 
     name: str
     distribution: str
     version: str
     hooks: list[str]
     workflows: list[str]
+    error: str | None = None
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):

@@ -56,10 +56,11 @@ class Served(msgspec.Struct, frozen=True):
 
 
 class LeftOut(msgspec.Struct, frozen=True):
-    """A plugin that the config names and that cannot be used."""
+    """A plugin that the config names and that cannot be used. `workflows` are the ids that the config gives it."""
 
     name: str
     error: BextError
+    workflows: tuple[str, ...]
 
 
 class Registry(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +86,7 @@ def load_plugins(specs: Iterable[PluginSpec], host: HostInfo, *, degraded: bool 
         except BextError as error:
             if not degraded:
                 raise
-            left_out.append(LeftOut(spec.name, error))
+            left_out.append(LeftOut(spec.name, error, tuple(entry.id for entry in spec.workflows)))
             continue
         plugins.append(plugin)
         served.update({(own.id, own.version): Served(own, plugin) for own in plugin.definitions})

@@ -436,11 +436,27 @@ def test_a_plugin_that_cannot_be_used_stops_check_serve_and_start(
 
     checked, served, started = shop("check"), shop("serve", "--listen", "127.0.0.1:0"), shop(*place_order())
 
-    assert (checked.code, served.code, started.code) == (3, 3, 4)
+    assert (checked.code, served.code, started.code) == (3, 3, 3)
     assert fault in checked.out
     assert fault in served.err
-    assert f"these plugins cannot be used: {plugin}" in started.err
+    assert started.err == served.err
     assert shop("runs", "list").code == 0
+    (listed,) = shop("plugins", "list").json["items"]
+    assert (listed["name"], listed["workflows"]) == (plugin, [])
+    assert fault in listed["error"]
+    assert fault in shop("plugins", "list", "-o", "table").out
+    assert fault in shop("plugins", "show", plugin, "-o", "table").out
+    assert f"cannot be used: {plugin}" in shop("workflows", "list").err
+
+
+def test_a_workflow_that_is_surely_not_the_broken_plugins_is_not_found(shop: Shop) -> None:
+    text = CONFIG.replace('name = "send_receipt"', 'name = "send_recept"')
+    (shop.folder / "bext.config.toml").write_text(text, encoding="utf-8")
+
+    unknown = shop("runs", "start", "chekout")
+
+    assert unknown.code == 4
+    assert "these plugins cannot be used: workflow-pg" in unknown.err
 
 
 def test_no_config_at_all_is_3_and_says_what_to_do(shop: Shop) -> None:

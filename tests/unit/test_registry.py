@@ -458,10 +458,10 @@ class TestDegraded:
         )
         assert [plugin.name for plugin in registry.plugins] == ["shop"]
         assert list(registry.served) == [("order", 1)]
-        assert [(one.name, type(one.error)) for one in registry.left_out] == [
-            ("broken", PluginError),
-            ("nothing", PluginError),
-            ("overlaid", ConfigError),
+        assert [(one.name, type(one.error), one.workflows) for one in registry.left_out] == [
+            ("broken", PluginError, ()),
+            ("nothing", PluginError, ()),
+            ("overlaid", ConfigError, ("order",)),
         ]
 
     def test_otherwise_the_first_stops_the_start(self, install: Install) -> None:
