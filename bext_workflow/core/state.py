@@ -171,7 +171,7 @@ POISON_AFTER = 10
 
 
 def visit_key(run_id: str, step: str, visit: int) -> str:
-    """The idempotency key of a visit (engine text, "The idempotency requirement"; semantics §6)."""
+    """The idempotency key of a visit (semantics §6)."""
     return f"{run_id}:{step}" if visit == 1 else f"{run_id}:{step}#{visit}"
 
 

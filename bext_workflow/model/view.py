@@ -1,4 +1,4 @@
-"""What faces show: the resources of the HTTP API and of `-o json`, the same for both (INTERFACES "HTTP API").
+"""What faces show: the resources of the HTTP API and of `-o json`, the same for both (reference "HTTP API").
 
 Instants are RFC 3339, UTC, with milliseconds.
 """

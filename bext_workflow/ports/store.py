@@ -1,4 +1,4 @@
-"""The store: where runs live. One journal of events a run, and an index over the runs (DESIGN "Journal and index").
+"""The store: where runs live. One journal a run, and an index over the runs (architecture "Journal and index").
 
 Rules for every implementation; `bext_workflow.testing.StoreContract` holds them:
 

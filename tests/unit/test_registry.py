@@ -280,7 +280,7 @@ class TestHooks:
         assert hook.call("RUN", "STEP") == tuple(given[name] for name in names)
 
     def test_a_full_signature_is_called_without_anything_between(self, install: Install) -> None:
-        """DESIGN "Commit path": no pluggy call chain in a step."""
+        """Architecture "Plugins": no pluggy call chain in a step."""
         installed = install()
         call = load_one().run_step.call
         assert getattr(call, "__func__", None) is sys.modules[installed.module].Plugin.run_step
