@@ -63,6 +63,28 @@ def _fork_faults(steps: Sequence[StepDefinition]) -> Iterator[tuple[str, str]]:
             for name in within:
                 if by_name[name].pivot:
                     yield f"step {name!r} is a pivot and runs beside other branches", "put the pivot after the join"
+                if meeting[0] in _branches_of(by_name[name], by_name, following):
+                    yield (
+                        f"the branches of {name!r} come to {meeting[0]!r}, where those of {step.name!r} meet, "
+                        f"before they have met themselves",
+                        f"give {name!r} a join, there or before it",
+                    )
+
+
+def only_on_items(steps: Sequence[StepDefinition]) -> frozenset[str]:
+    """The steps that work on an item of a map and are reached in no other way."""
+    by_name = {step.name: step for step in steps}
+    following = following_names(steps)
+    open_names, outside = [steps[0].name], set[str]()
+    while open_names:
+        name = open_names.pop()
+        if name in outside or name == END:
+            continue
+        outside.add(name)
+        step = by_name[name]
+        open_names += (step.map.join,) if step.map is not None else successors(step, following)
+    mapped = [step for step in steps if step.map is not None]
+    return frozenset(name for step in mapped for name in _branches_of(step, by_name, following)) - outside
 
 
 def _own_fork_faults(step: StepDefinition) -> Iterator[tuple[str, str]]:
@@ -123,6 +145,13 @@ def _entrances(step: StepDefinition) -> tuple[str, ...]:
     if step.map is not None:
         return (step.map.at,)
     return tuple(name for name in (*declared_next(step), *step.branches) if name != END)
+
+
+def _branches_of(step: StepDefinition, by_name: dict[str, StepDefinition], following: dict[str, str]) -> frozenset[str]:
+    """The steps that the branches of a forking step may come through before they meet; none if it does not fork."""
+    meeting = _meeting(step)
+    firsts = _entrances(step) if meeting else ()
+    return frozenset(name for first in firsts for name in _reachable(first, meeting[0], by_name, following))
 
 
 def _reachable(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -41,7 +42,7 @@ steps = [
     { name = "charge_card",   retries = { max_attempts = 1, backoff_ms = 0,   backoff_multiplier = 1.0, max_backoff_ms = 0 },    idempotent = false },
     { name = "send_receipt",  retries = { max_attempts = 5, backoff_ms = 200, backoff_multiplier = 2.0, max_backoff_ms = 10000 }, idempotent = true },
 ]
-"""  # noqa: E501 — the text of the specification, verbatim
+"""  # noqa: E501 — the lines of bext.config.toml as they are
 
 APPROVAL = """
 [[plugins.workflows]]
@@ -79,7 +80,7 @@ def place_order(**changes: Json) -> list[str]:
 
 
 class Shop:
-    """A folder with the specification's config; commands are called as if they were typed there."""
+    """A folder with the config of this repository; commands are called as if they were typed there."""
 
     def __init__(self, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
         self.folder = folder
@@ -559,11 +560,27 @@ def test_a_plugin_that_cannot_be_used_stops_check_serve_and_start(
 
     checked, served, started = shop("check"), shop("serve", "--listen", "127.0.0.1:0"), shop(*place_order())
 
-    assert (checked.code, served.code, started.code) == (3, 3, 4)
+    assert (checked.code, served.code, started.code) == (3, 3, 3)
     assert fault in checked.out
     assert fault in served.err
-    assert f"these plugins cannot be used: {plugin}" in started.err
+    assert started.err == served.err
     assert shop("runs", "list").code == 0
+    (listed,) = shop("plugins", "list").json["items"]
+    assert (listed["name"], listed["workflows"]) == (plugin, [])
+    assert fault in listed["error"]
+    assert fault in shop("plugins", "list", "-o", "table").out
+    assert fault in shop("plugins", "show", plugin, "-o", "table").out
+    assert f"cannot be used: {plugin}" in shop("workflows", "list").err
+
+
+def test_a_workflow_that_is_surely_not_the_broken_plugins_is_not_found(shop: Shop) -> None:
+    text = CONFIG.replace('name = "send_receipt"', 'name = "send_recept"')
+    (shop.folder / "bext.config.toml").write_text(text, encoding="utf-8")
+
+    unknown = shop("runs", "start", "chekout")
+
+    assert unknown.code == 4
+    assert "these plugins cannot be used: workflow-pg" in unknown.err
 
 
 def test_no_config_at_all_is_3_and_says_what_to_do(shop: Shop) -> None:
@@ -582,6 +599,22 @@ def test_init_writes_files_and_never_overwrites(shop: Shop) -> None:
     assert first.code == 0
     assert all(Path(file).exists() for file in first.json["files"])
     assert again.code == 5
+
+
+def test_init_says_what_to_type_next(shop: Shop) -> None:
+    there = shop("init", "my shop", "-o", "table").out
+    (shop.folder / "here").mkdir()
+    with contextlib.chdir(shop.folder / "here"):
+        here = shop("init").json["next"]
+
+    assert "pip install -e 'my shop'\n" in there
+    assert "    bext-host -c 'my shop/bext.config.toml' runs start order --wait\n" in there
+    assert [line.removeprefix("uv ") for line in here] == [
+        "pip install -e .",
+        "bext-host check",
+        "bext-host serve",
+        "bext-host runs start order --wait",
+    ]
 
 
 @pytest.mark.tier("ci")
