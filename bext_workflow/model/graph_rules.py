@@ -65,8 +65,7 @@ def _fork_faults(steps: Sequence[StepDefinition]) -> Iterator[tuple[str, str]]:
                     yield f"step {name!r} is a pivot and runs beside other branches", "put the pivot after the join"
                 if meeting[0] in _branches_of(by_name[name], by_name, following):
                     yield (
-                        f"the branches of {name!r} come to {meeting[0]!r}, where those of {step.name!r} meet, "
-                        f"before they have met themselves",
+                        f"the branches of {name!r} come to {meeting[0]!r}, where those of {step.name!r} meet",
                         f"give {name!r} a join, there or before it",
                     )
 
