@@ -246,7 +246,7 @@ async def test_the_same_cancel_twice_is_one_and_another_one_is_refused() -> None
         await calls.until("ship")
         await hosted.cancel(run_id)
         await hosted.cancel(run_id)
-        with pytest.raises(Conflict, match="already being cancelled, with its undo"):
+        with pytest.raises(Conflict, match="already being stopped, with its undo"):
             await hosted.cancel(run_id, compensate=False)
         gate.open.set()
         assert (await hosted.settled(run_id)).status is WorkflowStatus.COMPENSATED
