@@ -380,7 +380,7 @@ def test_a_workflow_shows_its_waits_in_words(capfd: Captured) -> None:
 
     lines = [" ".join(line.split()) for line in capfd.readouterr().out.splitlines()]
     assert "longest run 1s" in lines
-    assert "approve for signal ok, into by, at most 1h 30m, then end –" in lines
+    assert "approve for signal ok, into by, at most 1h 30m, then end" in lines
     assert "rest for 1d 250ms next end" in lines
     assert any(line.startswith("reserve – 3 attempts, 1 s × 2, at most 30 s; time-out 1 min") for line in lines)
 

@@ -108,7 +108,7 @@ VERDICTS: dict[str, tuple[object, WorkflowStatus, list[str]]] = {
     "not done": (NotDone(), COMPLETED, ["pay", "ship"]),
     "unknown": (Unknown(), SUSPENDED, []),
     "nothing": (None, SUSPENDED, []),
-    "a wait": (StepOutcome.Wait(for_ms=0), COMPLETED, ["ship"]),
+    "it happened, and waits": (StepOutcome.Wait(signal="paid"), WorkflowStatus.WAITING, []),
     "no wait": (StepOutcome.Wait(), SUSPENDED, []),
     "an illegal next": (StepOutcome.Continue(next="nowhere"), SUSPENDED, []),
     "illegal updates": (StepOutcome.Continue({"a": float("nan")}), SUSPENDED, []),

@@ -1,0 +1,23 @@
+"""Where a definition takes one of a few words, a plain one is as good as its enum, and another one is refused."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from bext_workflow.errors import DefinitionError
+from bext_workflow.model.fork import JoinDefinition, OnConflict
+from bext_workflow.model.policy import OnExhausted, RetryPolicy
+
+
+def test_a_plain_word_means_its_enum() -> None:
+    assert msgspec.convert({"at": "d", "on_conflict": "last"}, JoinDefinition).on_conflict is OnConflict.LAST
+    assert JoinDefinition(**{"at": "d", "on_conflict": "last"}).on_conflict is OnConflict.LAST
+    assert RetryPolicy(**{"on_exhausted": "incident"}).on_exhausted is OnExhausted.INCIDENT
+
+
+def test_another_word_is_refused() -> None:
+    with pytest.raises(DefinitionError, match="on_conflict is 'first'"):
+        JoinDefinition(**{"at": "d", "on_conflict": "first"})
+    with pytest.raises(DefinitionError, match="on_exhausted is 'retry'"):
+        RetryPolicy(**{"on_exhausted": "retry"})
