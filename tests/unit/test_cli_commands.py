@@ -399,7 +399,8 @@ def test_a_card_shows_the_keys_by_which_effects_are_found(capfd: Captured) -> No
     """Those of steps that are neither done for good nor undone."""
     names = {"charge": "in_doubt", "mail": "retrying", "pack": "compensated"}
     steps = [StepView(step=n, visit=1, status=s, attempts=1, idempotency_key=f"k:{n}") for n, s in names.items()]
-    shelf = Shelf(msgspec.structs.replace(RUN, status=WorkflowStatus.SUSPENDED, steps=[STEP, *steps]))
+    suspended = msgspec.structs.replace(RUN, status=WorkflowStatus.SUSPENDED, steps=[STEP, *steps])
+    shelf = Shelf(suspended, msgspec.structs.replace(suspended, status=WorkflowStatus.COMPENSATED))
     shelf.incidents = [IN_DOUBT]
 
     call(shelf, "-o", "table", "runs", "show", "0193")
@@ -407,6 +408,8 @@ def test_a_card_shows_the_keys_by_which_effects_are_found(capfd: Captured) -> No
     out = "".join(f"{line.rstrip()}\n" for line in capfd.readouterr().out.splitlines())
     assert "\nIdempotency keys\ncharge  k:charge\nmail    k:mail\n\n" in out
     assert "\nkey  k:charge\n" in out
+    call(shelf, "-o", "table", "runs", "show", "0193")
+    assert "Idempotency keys" not in capfd.readouterr().out
 
 
 @pytest.mark.parametrize(("called", "ends"), [(Call.STEP, " --updates '{}'"), (Call.UNDO, "")])
