@@ -10,7 +10,8 @@ import pytest
 from bext_workflow.errors import NotFound
 from bext_workflow.host.committer import MAX_BATCH
 from bext_workflow.host.dispatcher import CLAIM_BATCH
-from bext_workflow.host.driver import Driver, Held
+from bext_workflow.host.driver import Driver
+from bext_workflow.host.progress import Held
 from bext_workflow.model.outcome import StepOutcome
 from bext_workflow.model.run import WorkflowRun
 from bext_workflow.model.status import WorkflowStatus

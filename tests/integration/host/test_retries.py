@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bext_workflow.errors import WorkflowError
-from bext_workflow.host.driver import KEEP_MS
+from bext_workflow.host.progress import KEEP_MS
 from bext_workflow.model.outcome import StepOutcome
 from bext_workflow.model.policy import OnExhausted, RetryPolicy
 from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
