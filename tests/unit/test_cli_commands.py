@@ -25,6 +25,7 @@ Captured = pytest.CaptureFixture[str]
 def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CONFIG", "URL", "OUTPUT", "QUIET", "VERBOSE", "YES", "LISTEN"):
         monkeypatch.delenv(f"BEXT_{name}", raising=False)
+    monkeypatch.delenv("UV_RUN_RECURSION_DEPTH", raising=False)
 
 
 def call(shelf: Shelf, *words: str) -> int:
@@ -278,6 +279,16 @@ def test_a_card_shows_what_to_type_next(capfd: Captured) -> None:
     assert "mail bounced" in out
     line = f"bext-host -c 'my folder/x.toml' incidents resolve {INCIDENT.id} --action retry --note '…'"
     assert f"  try again from exactly there:\n    {line}\n" in out
+
+
+def test_who_types_uv_run_is_told_lines_that_begin_so(capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_RUN_RECURSION_DEPTH", "1")
+    shelf = Shelf()
+    shelf.incidents = [INCIDENT]
+
+    call(shelf, "-o", "table", "incidents", "show", "0193")
+
+    assert f"    uv run bext-host incidents resolve {INCIDENT.id} --action retry" in capfd.readouterr().out
 
 
 IN_DOUBT = msgspec.structs.replace(
