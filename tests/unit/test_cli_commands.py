@@ -26,6 +26,7 @@ Captured = pytest.CaptureFixture[str]
 def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CONFIG", "URL", "OUTPUT", "QUIET", "VERBOSE", "YES", "LISTEN"):
         monkeypatch.delenv(f"BEXT_{name}", raising=False)
+    monkeypatch.delenv("UV_RUN_RECURSION_DEPTH", raising=False)
 
 
 def call(shelf: Shelf, *words: str) -> int:
@@ -383,6 +384,16 @@ def test_a_workflow_shows_its_waits_in_words(capfd: Captured) -> None:
     assert "approve for signal ok, into by, at most 1h 30m, then end" in lines
     assert "rest for 1d 250ms next end" in lines
     assert any(line.startswith("reserve – 3 attempts, 1 s × 2, at most 30 s; time-out 1 min") for line in lines)
+
+
+def test_who_types_uv_run_is_told_lines_that_begin_so(capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_RUN_RECURSION_DEPTH", "1")
+    shelf = Shelf()
+    shelf.incidents = [INCIDENT]
+
+    call(shelf, "-o", "table", "incidents", "show", "0193")
+
+    assert f"    uv run bext-host incidents resolve {INCIDENT.id} --action retry" in capfd.readouterr().out
 
 
 IN_DOUBT = msgspec.structs.replace(

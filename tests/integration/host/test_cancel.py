@@ -335,6 +335,24 @@ class Attempt:
             self.accepted = False
 
 
+async def test_no_step_is_called_whose_intent_did_not_see_the_cancel() -> None:
+    """P18, P4: nothing starts past an acknowledged cancel."""
+    calls = Calls()
+    async with hosting(saga(calls, workflow("pack", step("pay", idempotent=False)))) as hosted, within():
+        hosted.store.close_gate()
+        starting = asyncio.create_task(hosted.start())
+        for _ in range(2):
+            await hosted.store.reached()
+            hosted.store.let_one_through()
+        await hosted.store.reached()
+        run_id = await starting
+        await hosted.cancel(run_id)
+        hosted.store.open_gate()
+        await hosted.reaches(run_id, WorkflowStatus.COMPENSATED)
+        assert calls.made == ["pack", "undo_pack"]
+        assert "attempt_started" not in await hosted.kinds(run_id)
+
+
 async def test_stale_is_what_an_append_gets_that_has_not_seen_the_cancel() -> None:
     """P18, seen at the store: the last step's checkpoint, which would end the run, does not go through."""
     calls = Calls()

@@ -87,7 +87,7 @@ async def _start(session: Session, reached: Reached, request: StartRequest, *, w
         session.output.note(f"run {run_id}")
     if wait is None and not watch:
         if not started.driven:
-            session.output.note("no host drives this store: run `bext-host serve`, or use --wait")
+            session.output.note(f"no host drives this store: run `{session.command('serve')}`, or use --wait")
         return Card(started.run)
     if watch:
         run = await Teller(reached, run_id, session).while_driven(wait_ms=wait_bound(wait))
