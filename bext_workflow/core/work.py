@@ -213,11 +213,11 @@ def _branch_due(state: State, branch: Branch) -> Iterator[int]:
 
 
 def _expires(state: State) -> bool:
-    """Whether the run's own time matters now: undo and a stop ignore it (semantics §5).
+    """Whether the run's own time matters on its way forward: a stop ignores it (semantics §5).
 
     Past a pivot a person is asked where to go from each branch, once it is known what its last attempt has done.
     """
-    if state.stop is not None or state.undo is not None or not state.branches:
+    if state.stop is not None:
         return False
     return not (state.pivoted and any(branch.phase in (Phase.STARTED, Phase.IN_DOUBT) for branch in state.branches))
 
