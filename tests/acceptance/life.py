@@ -83,6 +83,7 @@ class _Life:
         self._points = Points(life.fatal)
         self._charged = asyncio.Event()
         self._may_return = threading.Event()
+        self._answered: set[str] = set()
 
     async def whole(self) -> Told:
         parts, store = self._parts()
@@ -192,7 +193,7 @@ class _Life:
         return len(endings) == [event.kind for event in events].count("completion_settled")
 
     async def _answer(self, service: Service, run: RunView) -> bool:
-        """Gives the answers that are known; false if the run waits for none of them."""
+        """Gives the answers that are known, each once; false if the run waits for none of them."""
         answered = False
         for incident_id in run.holds or ():
             incident = await service.incident(incident_id)
@@ -200,8 +201,11 @@ class _Life:
             if answer is None:
                 continue
             answered = True
+            if incident_id in self._answered:
+                continue
+            self._answered.add(incident_id)
             request = ResolveRequest(action=answer.action, note="I looked", context_updates=answer.updates)
-            # In conflict: it was answered before this process began, or a moment ago, and the answer is on its way.
+            # In conflict: it was answered before this process began, and the answer is on its way.
             with suppress(Conflict):
                 await service.resolve(incident_id, request)
         return answered

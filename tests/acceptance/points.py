@@ -50,18 +50,18 @@ class WatchedStore(SqliteStore):
     def __init__(self, path: Path, points: Points) -> None:
         super().__init__(path)
         self._points = points
-        self._lookers: list[asyncio.Future[None]] = []
+        self._looked: list[asyncio.Event] = []
         self.claimed = asyncio.Event()
 
     async def next_look(self) -> None:
         """Waits until the host begins to look for acts from outside, so that it has done so before."""
-        looker: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._lookers.append(looker)
-        await looker
+        looked = asyncio.Event()
+        self._looked.append(looked)
+        await looked.wait()
 
     async def with_acts(self, owner: str) -> Sequence[int]:
-        while self._lookers:
-            self._lookers.pop().set_result(None)
+        while self._looked:
+            self._looked.pop().set()
         return await super().with_acts(owner)
 
     async def write(self, batch: Sequence[Member]) -> Sequence[Result]:
