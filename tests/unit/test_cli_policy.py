@@ -6,8 +6,10 @@ import pytest
 
 from bext_workflow.faces.cli.policy import duration, policy_of
 from bext_workflow.model.definition import StepDefinition
+from bext_workflow.model.fork import JoinDefinition
 from bext_workflow.model.json import Json
 from bext_workflow.model.policy import OnExhausted, RetryPolicy
+from bext_workflow.model.wait import WaitDefinition
 
 USUAL = "undo: 10 attempts, 1 s × 2, at most 5 min"
 
@@ -32,6 +34,10 @@ def test_defaults_are_said_too() -> None:
         (RetryPolicy(backoff_ms=0), "3 attempts, no wait"),
         (RetryPolicy(max_backoff_ms=0), "3 attempts, no wait"),
         (RetryPolicy(jitter=0.25), "3 attempts, 1 s × 2, at most 30 s, up to 25% shorter"),
+        (
+            RetryPolicy(backoff_multiplier=1, max_elapsed_ms=60_000),
+            "3 attempts, 1 s each, none later than 1 min",
+        ),
         (RetryPolicy(max_attempts=1, on_exhausted=OnExhausted.FAIL), "1 attempt, then it fails without undo"),
         (RetryPolicy(max_attempts=1, on_exhausted=OnExhausted.INCIDENT), "1 attempt, then a person decides"),
     ],
@@ -56,6 +62,39 @@ def test_what_a_step_states_is_said() -> None:
         "next end; may go to ship, pick; at most 3 visits"
     )
     assert told(idempotent=False, retries=RetryPolicy.none()) == "1 attempt; time-out 1 min; not idempotent"
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        (StepDefinition(name="a", sleep_ms=90_000), "waits 90 s"),
+        (StepDefinition(name="a", wait=WaitDefinition(signal="paid")), "waits for the signal paid"),
+        (
+            StepDefinition(name="a", wait=WaitDefinition(signal="paid", timeout_ms=3_600_000)),
+            "waits for the signal paid, at most 1 h, then it fails",
+        ),
+        (
+            StepDefinition(name="a", wait=WaitDefinition(signal="paid", timeout_ms=500, on_timeout="late")),
+            "waits for the signal paid, at most 500 ms, then it goes to late",
+        ),
+    ],
+)
+def test_what_the_host_does_itself(step: StepDefinition, words: str) -> None:
+    """No attempts, and nothing to undo."""
+    assert policy_of(step) == words
+
+
+@pytest.mark.parametrize(
+    ("next_", "join", "words"),
+    [
+        (("a", "b"), JoinDefinition(at="c"), "forks into a, b; joins all of them at c"),
+        (("a", "b"), JoinDefinition(at="c", need="any"), "forks into a, b; joins the first of them at c"),
+        (("a", "b"), JoinDefinition(at="c", need=2), "forks into a, b; joins 2 of them at c"),
+    ],
+)
+def test_forks(next_: tuple[str, ...], join: JoinDefinition, words: str) -> None:
+    told_of = policy_of(StepDefinition(name="pack", next=next_, join=join))
+    assert told_of == f"3 attempts, 1 s × 2, at most 30 s; time-out 1 min; {words}; {USUAL}"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from bext_workflow.model.definition import StepDefinition
 from bext_workflow.model.policy import OnExhausted, RetryPolicy
 from bext_workflow.model.step import declared_next
+from bext_workflow.model.wait import WaitDefinition
 
 _UNITS = ((3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 _THEN = {OnExhausted.FAIL: "then it fails without undo", OnExhausted.INCIDENT: "then a person decides"}
@@ -28,7 +29,11 @@ def duration(ms: int) -> str:
 
 
 def _told(step: StepDefinition) -> Iterator[str]:
-    if not step.hosted:
+    if step.wait is not None:
+        yield ", ".join(_waited_for(step.wait))
+    elif step.sleep_ms:
+        yield f"waits {duration(step.sleep_ms)}"
+    else:
         yield _tries(step.retries)
         if step.retry_on:
             yield f"retried on {', '.join(step.retry_on)}"
@@ -41,6 +46,13 @@ def _told(step: StepDefinition) -> Iterator[str]:
         yield f"at most {step.max_visits} visits"
     if not step.hosted:
         yield f"undo: {_tries(step.compensation_retries)}"
+
+
+def _waited_for(wait: WaitDefinition) -> Iterator[str]:
+    yield f"waits for the signal {wait.signal}"
+    if wait.timeout_ms:
+        yield f"at most {duration(wait.timeout_ms)}"
+        yield "then it fails" if wait.on_timeout is None else f"then it goes to {wait.on_timeout}"
 
 
 def _ways(step: StepDefinition) -> Iterator[str]:
@@ -87,3 +99,5 @@ def _waits(policy: RetryPolicy) -> Iterator[str]:
         yield f"at most {duration(policy.max_backoff_ms)}"
     if policy.jitter:
         yield f"up to {policy.jitter:.0%} shorter"
+    if policy.max_elapsed_ms:
+        yield f"none later than {duration(policy.max_elapsed_ms)}"
