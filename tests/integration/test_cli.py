@@ -511,6 +511,24 @@ def test_a_good_config_passes_the_check_and_shows_what_is_in_it(shop: Shop) -> N
     assert (plugin["name"], plugin["distribution"]) == ("workflow-pg", "bext-workflow-pg")
 
 
+@pytest.mark.parametrize(
+    ("store", "code", "said"),
+    [
+        ("postgresql://there/shop", "config-invalid", "no plugin opens the store"),
+        ("sqlite:nowhere/bext.db", "store-unusable", "check that the folder exists"),
+        ("sqlite:.", "store-unusable", "cannot be opened"),
+    ],
+)
+def test_a_store_that_cannot_be_used_is_a_finding(shop: Shop, store: str, code: str, said: str) -> None:
+    (shop.folder / "bext.config.toml").write_text(f'[host]\nstore = "{store}"\n{CONFIG}', encoding="utf-8")
+
+    checked = shop("check")
+
+    (found,) = checked.json["findings"]
+    assert (checked.code, checked.err, found["code"]) == (3, "", code)
+    assert said in f"{found['message']} {found['mend']}"
+
+
 def test_a_workflow_is_shown_with_every_value_that_is_in_effect(shop: Shop) -> None:
     """Those that nobody has stated too."""
     steps = shop("workflows", "show", "checkout").json["steps"]
