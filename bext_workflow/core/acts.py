@@ -90,6 +90,8 @@ def reopen(draft: Draft, given: Reopen) -> None:
             _resolved(draft, incident, Action.RETRY, note=given.reason, by=given.by, act=given.act)
             draft.add(RunReopened(act=given.act, by=given.by, reason=given.reason, undo=True))
             return
+    if given.step in state.plan.definition.only_on_items:
+        raise Conflict(f"step {given.step!r} works on an item of a map", mend="retry from the step that maps")
     if state.compensating:
         raise Conflict(
             f"the run is {state.status} and has been undone, in part or whole", mend="start a new run instead"

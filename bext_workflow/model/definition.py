@@ -9,7 +9,7 @@ from functools import cached_property
 import msgspec
 
 from bext_workflow.errors import DefinitionError
-from bext_workflow.model.graph_rules import following_names, graph_faults, successors
+from bext_workflow.model.graph_rules import following_names, graph_faults, only_on_items, successors
 from bext_workflow.model.json import JsonObject, dumps
 from bext_workflow.model.names import NAME_RULE, is_name
 from bext_workflow.model.step import StepDefinition, declared_next, error_names, graph_of
@@ -45,6 +45,11 @@ class WorkflowDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_default
     @cached_property
     def _following(self) -> dict[str, str]:
         return following_names(self.steps)
+
+    @cached_property
+    def only_on_items(self) -> frozenset[str]:
+        """The steps that a run may not be sent to by hand: they work on an item of a map."""
+        return only_on_items(self.steps)
 
     @property
     def first(self) -> str:

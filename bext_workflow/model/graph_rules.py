@@ -50,19 +50,41 @@ def _fork_faults(steps: Sequence[StepDefinition]) -> Iterator[tuple[str, str]]:
     following = following_names(steps)
     for step in steps:
         yield from _own_fork_faults(step)
-        meeting = _meeting(step)
-        if not meeting:
+        for at in _meeting(step):
+            for first in _entrances(step):
+                yield from _branch_faults(step, first, at, by_name, following)
+
+
+def _branch_faults(
+    step: StepDefinition, first: str, at: str, by_name: dict[str, StepDefinition], following: dict[str, str]
+) -> Iterator[tuple[str, str]]:
+    """What is wrong with the branch of a fork that begins at `first` and is to meet the others at `at`."""
+    within = _reachable(first, at, by_name, following)
+    if at != END and not _reaches(within, at, by_name, following):
+        fault = f"the branch of {step.name!r} that begins at {first!r} never comes to the join at {at!r}"
+        yield fault, "lead it there by next, or join elsewhere"
+    for name in within:
+        if by_name[name].pivot:
+            yield f"step {name!r} is a pivot and runs beside other branches", "put the pivot after the join"
+        if at in _branches_of(by_name[name], by_name, following):
+            fault = f"the branches of {name!r} come to {at!r}, where those of {step.name!r} meet, before they meet"
+            yield fault, f"give {name!r} a join, there or before it"
+
+
+def only_on_items(steps: Sequence[StepDefinition]) -> frozenset[str]:
+    """The steps that work on an item of a map and are reached in no other way."""
+    by_name = {step.name: step for step in steps}
+    following = following_names(steps)
+    open_names, outside = [steps[0].name], set[str]()
+    while open_names:
+        name = open_names.pop()
+        if name in outside or name == END:
             continue
-        for first in _entrances(step):
-            within = _reachable(first, meeting[0], by_name, following)
-            if meeting[0] != END and not _reaches(within, meeting[0], by_name, following):
-                yield (
-                    f"the branch of {step.name!r} that begins at {first!r} never comes to the join at {meeting[0]!r}",
-                    "lead it there by next, or join elsewhere",
-                )
-            for name in within:
-                if by_name[name].pivot:
-                    yield f"step {name!r} is a pivot and runs beside other branches", "put the pivot after the join"
+        outside.add(name)
+        step = by_name[name]
+        open_names += (step.map.join,) if step.map is not None else successors(step, following)
+    mapped = [step for step in steps if step.map is not None]
+    return frozenset(name for step in mapped for name in _branches_of(step, by_name, following)) - outside
 
 
 def _own_fork_faults(step: StepDefinition) -> Iterator[tuple[str, str]]:
@@ -123,6 +145,13 @@ def _entrances(step: StepDefinition) -> tuple[str, ...]:
     if step.map is not None:
         return (step.map.at,)
     return tuple(name for name in (*declared_next(step), *step.branches) if name != END)
+
+
+def _branches_of(step: StepDefinition, by_name: dict[str, StepDefinition], following: dict[str, str]) -> frozenset[str]:
+    """The steps that the branches of a forking step may come through before they meet; none if it does not fork."""
+    meeting = _meeting(step)
+    firsts = _entrances(step) if meeting else ()
+    return frozenset(name for first in firsts for name in _reachable(first, meeting[0], by_name, following))
 
 
 def _reachable(
