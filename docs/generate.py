@@ -21,7 +21,18 @@ from pydantic.fields import FieldInfo
 
 from bext_workflow.checks import CODES
 from bext_workflow.client import HttpClient
-from bext_workflow.config.settings import Host, Limits, Plugin, Retries, Schedule, Step, Table, Workflow
+from bext_workflow.config.settings import (
+    Host,
+    Limits,
+    Plugin,
+    Retries,
+    Schedule,
+    Step,
+    Table,
+    UndoRetries,
+    Wait,
+    Workflow,
+)
 from bext_workflow.errors import BextError
 from bext_workflow.faces.cli.exits import Exit, of_error, of_status
 from bext_workflow.faces.cli.lazy import Lazy, LazyGroup
@@ -40,7 +51,9 @@ from bext_workflow.model.view import (
     Resolution,
     RunView,
     ScheduleView,
+    SignalView,
     StepView,
+    WaitView,
     WorkflowView,
 )
 from bext_workflow.plugin.hooks import ARGUMENTS
@@ -56,13 +69,17 @@ TABLES: dict[str, type[Table]] = {
     "[[plugins.workflows]]": Workflow,
     "[[plugins.schedules]]": Schedule,
     "steps": Step,
-    "retries, compensation_retries": Retries,
+    "wait": Wait,
+    "retries": Retries,
+    "compensation_retries": UndoRetries,
 }
 """The tables of the config, by the words that head them."""
 
 VIEWS = (
     RunView,
     StepView,
+    WaitView,
+    SignalView,
     EventView,
     IncidentView,
     Resolution,

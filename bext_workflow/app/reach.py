@@ -29,7 +29,7 @@ _LOOK_MS = 500
 async def reach(target: Target) -> AsyncIterator[Reached]:
     """Opens a service for one command."""
     if target.url is not None:
-        async with HttpClient(target.url, target.token) as client:
+        async with HttpClient(target.url) as client:
             yield Remote(target.url, client)
         return
     parts = load(target.config, degraded=True)

@@ -50,12 +50,12 @@ class UndoRetries(Table):
 
     later = {"max_elapsed_ms": "bound the tries of an undo with max_attempts"}
 
-    max_attempts: Count = Field(default=3, description="all tries, the first one too")
+    max_attempts: Count = Field(default=10, description="all tries, the first one too")
     backoff_ms: Milliseconds = Field(default=1000, description="wait before the second attempt")
     backoff_multiplier: float = Field(
         default=2.0, ge=1, description="each further wait is this many times the one before"
     )
-    max_backoff_ms: Milliseconds = Field(default=30_000, description="no wait is longer; 0 means no wait at all")
+    max_backoff_ms: Milliseconds = Field(default=300_000, description="no wait is longer; 0 means no wait at all")
     jitter: float = Field(default=0.0, ge=0, le=1, description="share of a wait that chance may take off, 0.0 to 1.0")
     on_exhausted: Annotated[OnExhausted, Field(strict=False)] = Field(
         default=OnExhausted.COMPENSATE, description="what follows when no attempt is left: compensate, fail or incident"
@@ -63,12 +63,14 @@ class UndoRetries(Table):
 
 
 class Retries(UndoRetries):
-    """How an attempt is retried, likewise."""
+    """How an attempt is retried; absent keys have the plugin's value in an overlay, else the default policy's."""
 
     later = {}
 
+    max_attempts: Count = Field(default=3, description="all tries, the first one too")
+    max_backoff_ms: Milliseconds = Field(default=30_000, description="no wait is longer; 0 means no wait at all")
     max_elapsed_ms: Milliseconds = Field(
-        default=0, description="no retry starts later than this after the step was entered; 0: no bound; not of undos"
+        default=0, description="no retry starts later than this after the step was entered; 0 means no bound"
     )
 
 
@@ -144,9 +146,7 @@ class Step(Table):
     branches: Annotated[tuple[str, ...], Field(strict=False)] = Field(
         default=(), description="further steps that an outcome may choose as its next"
     )
-    compensation_retries: UndoRetries = Field(
-        default=UndoRetries(max_attempts=10, max_backoff_ms=300_000), description="how the undo is retried"
-    )
+    compensation_retries: UndoRetries = Field(default=UndoRetries(), description="how the undo is retried")
     compensate_on_failure: bool = Field(
         default=False, description="whether a failed visit that may have acted is undone first"
     )

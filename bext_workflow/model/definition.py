@@ -1,4 +1,4 @@
-"""The shape of a workflow: data that a plugin declares and a config may overlay (spec, "The Trait"; semantics §10)."""
+"""The shape of a workflow: data that a plugin declares and a config may overlay (semantics §2, §10)."""
 
 from __future__ import annotations
 

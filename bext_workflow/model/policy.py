@@ -1,4 +1,4 @@
-"""How a step is retried: numbers only (spec, "Retry Policy Semantics")."""
+"""How a step is retried: numbers only (semantics §3)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class OnExhausted(StrEnum):
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Attempts, and the waits between them. The default is the spec's exponential policy: 3, 1000, 2.0, 30 000.
+    """Attempts, and the waits between them. The default is exponential: 3, 1000, 2.0, 30 000.
 
     `max_attempts` counts all tries. `jitter` (0.0–1.0) only shortens a wait. `max_elapsed_ms` = 0 means no bound.
     Raises `DefinitionError` for numbers that make no policy.

@@ -1,4 +1,4 @@
-"""What a plugin is told of a run: a read-only snapshot (spec, "The Trait")."""
+"""What a plugin is told of a run: a read-only snapshot (semantics §2)."""
 
 from __future__ import annotations
 

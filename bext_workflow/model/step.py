@@ -1,4 +1,4 @@
-"""One step of a workflow: data that a plugin declares and a config may overlay (spec, "The Trait")."""
+"""One step of a workflow: data that a plugin declares and a config may overlay (semantics §2, §10)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class StepDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         return self.wait is not None or self.sleep_ms > 0
 
     def should_retry(self, error: BaseException, attempt: int) -> bool:
-        """Whether another attempt follows when `error` ended number `attempt` (engine text, RetryPolicy)."""
+        """Whether another attempt follows when `error` ended number `attempt` (semantics §2, §3)."""
         return self.idempotent and attempt < self.retries.max_attempts and self.is_transient(error_names(error))
 
     def is_transient(self, names: Collection[str]) -> bool:

@@ -1,4 +1,4 @@
-"""What faces show: the resources of the HTTP API and of `-o json`, the same for both (INTERFACES "HTTP API").
+"""What faces show: the resources of the HTTP API and of `-o json`, the same for both (reference "HTTP API").
 
 Instants are RFC 3339, UTC, with milliseconds.
 """
@@ -78,7 +78,10 @@ class SignalState(StrEnum):
 
 
 class SignalView(msgspec.Struct, frozen=True, kw_only=True):
-    """A signal that was accepted, `at` that time."""
+    """A signal that was accepted, `at` that time.
+
+    `state`: waiting (no host has taken it up yet), taken (by a wait), late (it lost to its wait's timer) or kept.
+    """
 
     name: str
     id: str | None
@@ -135,7 +138,10 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IncidentView(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a person must decide; `actions` are the answers that it takes."""
+    """Something that a person must decide; `actions` are the answers that it takes.
+
+    `idempotency_key`: what the call in question handed to the services that it calls; None if it is about no step.
+    """
 
     id: str
     run_id: str
@@ -145,6 +151,7 @@ class IncidentView(msgspec.Struct, frozen=True, kw_only=True):
     step: str
     visit: int
     attempt: int
+    idempotency_key: str | None = None
     reason: str
     actions: list[Action]
     evidence: Json = None
@@ -204,13 +211,14 @@ class FireView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PluginView(msgspec.Struct, frozen=True, kw_only=True):
-    """A plugin that the config names."""
+    """A plugin that the config names. `error`: why it cannot be used, and the mend; then no more is known of it."""
 
     name: str
     distribution: str
     version: str
     hooks: list[str]
     workflows: list[str]
+    error: str | None = None
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from bext_workflow.model.event import RunCreated, decode
 from bext_workflow.model.json import EMPTY, Document, Json, detach
 from bext_workflow.model.names import NAME_RULE, is_name
 from bext_workflow.model.run import newest_first
-from bext_workflow.model.status import IncidentKind
+from bext_workflow.model.status import Action, IncidentKind
 from bext_workflow.model.view import EventView, IncidentView, Page, RunView, parse_instant
 from bext_workflow.model.wait import MAX_SIGNAL_BYTES
 from bext_workflow.ports.clock import Chance, Clock
@@ -220,8 +220,7 @@ class Service:
 
     async def resolve(self, incident_id: str, request: ResolveRequest) -> Acknowledged:
         incident = await self._find_incident(incident_id)
-        if not request.note.strip():
-            raise UsageError("an answer needs a note", mend="say in a few words why you decided so")
+        _check_answer(request)
         updates = detach(request.context_updates, max_bytes=self._context_bytes, what="context_updates")
         undo_data = self._undo_data(request.undo_data)
         row = await self._find(incident.run_id)
@@ -339,6 +338,17 @@ class Service:
 
 def _answers_an_incident(state: State) -> bool:
     return any(incident.kind is IncidentKind.COMPENSATION_FAILED for incident in state.incidents)
+
+
+def _check_answer(request: ResolveRequest) -> None:
+    if not request.note.strip():
+        raise UsageError("an answer needs a note", mend="say in a few words why you decided so")
+    brings = request.context_updates or request.next is not None or request.undo_data is not None
+    if brings and request.action is not Action.DONE:
+        raise UsageError(
+            f"context updates, next and undo data belong to the answer done, not to {request.action}",
+            mend="drop them, or answer done",
+        )
 
 
 def _check_labels(request: StartRequest) -> None:

@@ -96,6 +96,7 @@ def incident_view(row: IncidentRow) -> IncidentView:
         step=row.step,
         visit=row.visit,
         attempt=row.attempt,
+        idempotency_key=row.key,
         reason=row.reason,
         actions=list(row.actions),
         evidence=row.evidence,

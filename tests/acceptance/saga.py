@@ -34,7 +34,7 @@ steps = [
     { name = "charge_card",   retries = { max_attempts = 1, backoff_ms = 0,   backoff_multiplier = 1.0, max_backoff_ms = 0 },    idempotent = false },
     { name = "send_receipt",  retries = { max_attempts = 5, backoff_ms = 200, backoff_multiplier = 2.0, max_backoff_ms = 10000 }, idempotent = true },
 ]
-"""  # noqa: E501 — the text of the specification, verbatim
+"""  # noqa: E501 — the lines of bext.config.toml as they are
 
 ORDER: JsonObject = {
     "order_id": "o-1",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -41,7 +42,19 @@ steps = [
     { name = "charge_card",   retries = { max_attempts = 1, backoff_ms = 0,   backoff_multiplier = 1.0, max_backoff_ms = 0 },    idempotent = false },
     { name = "send_receipt",  retries = { max_attempts = 5, backoff_ms = 200, backoff_multiplier = 2.0, max_backoff_ms = 10000 }, idempotent = true },
 ]
-"""  # noqa: E501 — the text of the specification, verbatim
+"""  # noqa: E501 — the lines of bext.config.toml as they are
+
+APPROVAL = """
+[[plugins.workflows]]
+id = "approval"
+steps = [
+    { name = "reserve_stock", compensate_on_failure = true },
+    { name = "approve", wait = { signal = "approved", into = "decision", timeout_ms = 86400000, on_timeout = "end" } },
+    { name = "rest", sleep_ms = 1 },
+    { name = "charge_card", idempotent = false, retries = { max_attempts = 1 } },
+]
+"""
+"""A workflow of the reference plugin with steps that the host does."""
 
 ORDER = {
     "order_id": "o-1",
@@ -67,7 +80,7 @@ def place_order(**changes: Json) -> list[str]:
 
 
 class Shop:
-    """A folder with the specification's config; commands are called as if they were typed there."""
+    """A folder with the config of this repository; commands are called as if they were typed there."""
 
     def __init__(self, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
         self.folder = folder
@@ -226,6 +239,9 @@ def test_ids_may_be_shortened_as_long_as_they_are_clear(shop: Shop) -> None:
         ["runs", "cancel", "ffff"],
         ["runs", "cancel", "ffff", "--dry-run"],
         ["runs", "retry", "ffff"],
+        ["runs", "signal", "ffff", "approved"],
+        ["runs", "pause", "ffff"],
+        ["runs", "resume", "ffff"],
         ["incidents", "show", "ffff"],
         ["incidents", "resolve", "ffff", "--action", "retry", "--note", "n"],
         ["runs", "start", "chekout"],
@@ -373,6 +389,115 @@ def test_ctrl_c_while_waiting_is_130_and_the_run_lives_on(shop: Shop) -> None:
         assert shop("runs", "result", left["run_id"], "--wait=20s", "--url", url).code == 0
 
 
+@pytest.fixture
+def approval(shop: Shop) -> Shop:
+    (shop.folder / "bext.config.toml").write_text(CONFIG + APPROVAL, encoding="utf-8")
+    return shop
+
+
+def ask_for_approval(shop: Shop, *words: str) -> Done:
+    return shop("runs", "start", "approval", "--input", json.dumps(ORDER), *words)
+
+
+def test_a_run_that_waits_ends_the_wait_for_it_with_13_and_says_what_to_type(approval: Shop) -> None:
+    started = ask_for_approval(approval, "--wait")
+    run = started.json
+
+    assert (started.code, run["status"], run["step"]) == (13, "WAITING", "approve")
+    assert steps_of(run) == {"reserve_stock": "completed", "approve": "waiting"}
+    (wait,) = run["waits"]
+    assert (wait["step"], wait["visit"], wait["signal"]) == ("approve", 1, "approved")
+    assert wait["opened_at"] < wait["due_at"]
+    card = approval("runs", "show", run["run_id"], "-o", "table").out
+    assert f"bext-host runs signal {run['run_id']} approved" in card
+    assert approval("runs", "result", run["run_id"], "--wait=20s").code == 13
+
+
+def test_a_watched_start_tells_the_wait(approval: Shop) -> None:
+    done = ask_for_approval(approval, "--watch")
+
+    assert done.code == 13
+    assert "◷  wait opened  approve  for signal approved, until " in done.err.splitlines()[-1]
+
+
+def test_a_signal_is_listed_at_once_and_carried_out_by_the_next_host(approval: Shop) -> None:
+    """P26: without a host, and with one; a second one with its id is the same."""
+    run_id = ask_for_approval(approval, "--wait").json["run_id"]
+    words = ["runs", "signal", run_id, "approved", "--payload", '{"by": "ada"}', "--id", "s-1"]
+
+    sent, again = approval(*words), approval(*words)
+
+    assert (sent.code, sent.json) == (0, {"run_id": run_id, "act": "signal", "driven": False})
+    assert sent.err.startswith("no host drives this store")
+    assert again == sent
+    (signal,) = approval("runs", "show", run_id).json["signals"]
+    assert (signal["name"], signal["id"], signal["state"], signal["payload"]) == (
+        "approved",
+        "s-1",
+        "waiting",
+        {"by": "ada"},
+    )
+    with approval.served() as url:
+        ended = approval("runs", "watch", run_id, "--url", url)
+    assert ended.code == 0
+    assert ended.json["context"]["decision"] == {"by": "ada"}
+    assert ended.json["signals"] == [{**signal, "state": "taken"}]
+    assert steps_of(ended.json) == {
+        "reserve_stock": "completed",
+        "approve": "completed",
+        "rest": "completed",
+        "charge_card": "completed",
+    }
+    late = approval("runs", "signal", run_id, "approved")
+    assert (late.code, late.out) == (5, "")
+    assert "COMPLETED" in late.err
+
+
+def test_a_paused_run_says_so_and_goes_on_when_it_is_resumed(approval: Shop) -> None:
+    run_id = ask_for_approval(approval, "--wait").json["run_id"]
+    with approval.served() as url:
+        assert approval("runs", "pause", run_id, "--reason", "audit", "--url", url).code == 0
+        held = approval("runs", "result", run_id, "--wait=20s", "--url", url)
+        while held.json["status"] == "WAITING":  # until the host has taken the act up
+            held = approval("runs", "show", run_id, "--url", url)
+        assert (held.json["status"], held.json["holds"]) == ("SUSPENDED", ["paused"])
+        assert approval("runs", "result", run_id, "--url", url).code == 14
+        assert approval("runs", "pause", run_id, "--url", url).code == 5
+        card = approval("runs", "show", run_id, "-o", "table", "--url", url).out
+        assert f"--url {url} runs resume {run_id} --reason" in card
+        assert approval("runs", "resume", run_id, "--url", url).code == 0
+        assert approval("runs", "resume", run_id, "--url", url).code == 5
+        assert approval("runs", "signal", run_id, "approved", "--url", url).code == 0
+        ended = approval("runs", "watch", run_id, "--url", url)
+    assert (ended.code, ended.json["holds"]) == (0, [])
+    assert [signal["id"] is None for signal in ended.json["signals"]] == [False]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["approved", "--payload", json.dumps("x" * 65_536)], 2),
+        (["not a name"], 2),
+    ],
+)
+def test_what_is_no_signal_is_refused(approval: Shop, words: list[str], code: int) -> None:
+    run_id = ask_for_approval(approval).json["run_id"]
+
+    refused = approval("runs", "signal", run_id, *words)
+
+    assert (refused.code, refused.out) == (code, "")
+    assert approval("runs", "show", run_id).json["signals"] == []
+
+
+def test_waits_are_checked_and_shown(approval: Shop) -> None:
+    checked = approval("check", "--strict")
+    assert (checked.code, checked.json["findings"]) == (0, [])
+    shown = approval("workflows", "show", "approval")
+    assert shown.json["steps"][1]["wait"]["signal"] == "approved"
+    table = approval("workflows", "show", "approval", "-o", "table").out
+    assert "for signal approved, into decision, at most 1d, then end" in table
+
+
 def test_a_wait_that_is_too_short_is_13(shop: Shop) -> None:
     done = shop(*place_order(sku="flaky"), "--wait=200ms")
     assert (done.code, done.json["status"]) == (13, "RUNNING")
@@ -435,11 +560,27 @@ def test_a_plugin_that_cannot_be_used_stops_check_serve_and_start(
 
     checked, served, started = shop("check"), shop("serve", "--listen", "127.0.0.1:0"), shop(*place_order())
 
-    assert (checked.code, served.code, started.code) == (3, 3, 4)
+    assert (checked.code, served.code, started.code) == (3, 3, 3)
     assert fault in checked.out
     assert fault in served.err
-    assert f"these plugins cannot be used: {plugin}" in started.err
+    assert started.err == served.err
     assert shop("runs", "list").code == 0
+    (listed,) = shop("plugins", "list").json["items"]
+    assert (listed["name"], listed["workflows"]) == (plugin, [])
+    assert fault in listed["error"]
+    assert fault in shop("plugins", "list", "-o", "table").out
+    assert fault in shop("plugins", "show", plugin, "-o", "table").out
+    assert f"cannot be used: {plugin}" in shop("workflows", "list").err
+
+
+def test_a_workflow_that_is_surely_not_the_broken_plugins_is_not_found(shop: Shop) -> None:
+    text = CONFIG.replace('name = "send_receipt"', 'name = "send_recept"')
+    (shop.folder / "bext.config.toml").write_text(text, encoding="utf-8")
+
+    unknown = shop("runs", "start", "chekout")
+
+    assert unknown.code == 4
+    assert "these plugins cannot be used: workflow-pg" in unknown.err
 
 
 def test_no_config_at_all_is_3_and_says_what_to_do(shop: Shop) -> None:
@@ -458,6 +599,22 @@ def test_init_writes_files_and_never_overwrites(shop: Shop) -> None:
     assert first.code == 0
     assert all(Path(file).exists() for file in first.json["files"])
     assert again.code == 5
+
+
+def test_init_says_what_to_type_next(shop: Shop) -> None:
+    there = shop("init", "my shop", "-o", "table").out
+    (shop.folder / "here").mkdir()
+    with contextlib.chdir(shop.folder / "here"):
+        here = shop("init").json["next"]
+
+    assert "pip install -e 'my shop'\n" in there
+    assert "    bext-host -c 'my shop/bext.config.toml' runs start order --wait\n" in there
+    assert [line.removeprefix("uv ") for line in here] == [
+        "pip install -e .",
+        "bext-host check",
+        "bext-host serve",
+        "bext-host runs start order --wait",
+    ]
 
 
 @pytest.mark.tier("ci")

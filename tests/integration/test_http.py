@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +22,14 @@ from bext_workflow.host.telemetry import HostTelemetry
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
 from bext_workflow.model.view import RunView
-from bext_workflow.service.protocols import CancelRequest, ResolveRequest, RetryRequest, RunQuery, StartRequest
+from bext_workflow.service.protocols import (
+    CancelRequest,
+    ResolveRequest,
+    RetryRequest,
+    RunQuery,
+    SignalRequest,
+    StartRequest,
+)
 from bext_workflow.service.service import Service
 from tests.unit.http_support import API, served
 
@@ -41,6 +48,15 @@ steps = [
     { name = "charge_card" },
     { name = "send_receipt" },
 ]
+
+[[plugins.workflows]]
+id = "approval"
+timeout_ms = 3600000
+steps = [
+    { name = "approve", wait = { signal = "approved", into = "decision" } },
+    { name = "reserve_stock" },
+    { name = "pay", wait = { signal = "approved", into = "second" } },
+]
 """
 
 ORDER: JsonObject = {
@@ -52,6 +68,7 @@ ORDER: JsonObject = {
 }
 JAMMED = {"sku": "jammed", "payment_method": "pm_declined"}
 WAIT_MS = 20_000
+JSON = {"Content-Type": "application/json"}
 
 
 class Hosted(NamedTuple):
@@ -65,6 +82,19 @@ class Hosted(NamedTuple):
         """An order, at its end."""
         started = await self.client.start(StartRequest(workflow="checkout", context={**ORDER, **changes}))
         return await self.client.result(started.run.run_id, wait_ms=WAIT_MS)
+
+    async def approval(self) -> RunView:
+        """A run that waits for its first approval."""
+        started = await self.client.start(StartRequest(workflow="approval", context=ORDER))
+        return await self.client.result(started.run.run_id, wait_ms=WAIT_MS)
+
+    async def until(self, run_id: str, holds: Callable[[RunView], bool]) -> RunView:
+        """The run, once the host has taken up what was asked."""
+        with anyio.fail_after(20):
+            while True:
+                run = await self.client.get(run_id)
+                if holds(run):
+                    return run
 
 
 @asynccontextmanager
@@ -173,6 +203,10 @@ async def test_errors_over_http_are_those_of_the_service(tmp_path: Path) -> None
             await _fault_of(lambda it: it.cancel(run.run_id, CancelRequest()), at),
             await _fault_of(lambda it: it.plan_cancel(run.run_id, CancelRequest()), at),
             await _fault_of(lambda it: it.retry(run.run_id, RetryRequest()), at),
+            await _fault_of(lambda it: it.signal(run.run_id, SignalRequest(name="approved")), at),
+            await _fault_of(lambda it: it.signal(run.run_id, SignalRequest(name="a b")), at),
+            await _fault_of(lambda it: it.pause(run.run_id, ""), at),
+            await _fault_of(lambda it: it.resume(run.run_id, ""), at),
             await _fault_of(lambda it: it.incident("nothing"), at),
             await _fault_of(lambda it: it.list(RunQuery(since="yesterday")), at),
             await _fault_of(lambda it: it.start(StartRequest(workflow="nothing")), at),
@@ -181,8 +215,10 @@ async def test_errors_over_http_are_those_of_the_service(tmp_path: Path) -> None
             await _fault_of(lambda it: it.start(StartRequest(workflow="checkout", context={"a": "x" * 5000})), at),
         ]
 
-    kinds = [NotFound, Conflict, Conflict, Conflict, NotFound, UsageError, NotFound, NotFound, UsageError, InvalidJson]
-    assert [type(fault) for fault in faults] == kinds
+    assert [type(fault) for fault in faults] == [
+        *(NotFound, Conflict, Conflict, Conflict, Conflict, UsageError, Conflict, Conflict),
+        *(NotFound, UsageError, NotFound, NotFound, UsageError, InvalidJson),
+    ]
 
 
 async def _fault_of(call: Json, at: Hosted) -> BextError:
@@ -256,6 +292,87 @@ async def test_a_context_reads_back_equal_and_type_equal(tmp_path: Path) -> None
     assert '"odd":9007199254740993' in text
 
 
+async def test_signals_end_waits_in_their_order(tmp_path: Path) -> None:
+    """P26, P27: two of one name, the second one early; a third that nobody wants stays visible."""
+    async with hosted(tmp_path) as at:
+        run = await at.approval()
+        assert run.status == "WAITING"
+        assert [(wait.step, wait.signal, wait.due_at) for wait in run.waits or ()] == [("approve", "approved", None)]
+        for name, payload in (("other", None), ("approved", EXTREMES), ("approved", {"n": 2})):
+            accepted = await at.client.signal(run.run_id, SignalRequest(name=name, payload=payload))
+            listed = (await at.client.get(run.run_id)).signals or []
+            assert accepted.driven
+            assert (listed[-1].name, listed[-1].payload) == (name, payload)
+        ended = await at.until(run.run_id, lambda run: run.status.terminal)
+        with pytest.raises(Conflict, match="COMPLETED"):
+            await at.client.signal(run.run_id, SignalRequest(name="approved"))
+
+    assert ended.status == "COMPLETED"
+    assert isinstance(ended.context, dict)
+    assert repr(ended.context["decision"]) == repr(EXTREMES)
+    assert ended.context["second"] == {"n": 2}
+    assert ended.waits == []
+    assert [(one.name, one.state) for one in ended.signals or ()] == [
+        ("other", "kept"),
+        ("approved", "taken"),
+        ("approved", "taken"),
+    ]
+
+
+async def test_a_hundred_signals_with_one_id_at_once_are_one(tmp_path: Path) -> None:
+    """P26."""
+    async with hosted(tmp_path) as at:
+        run = await at.approval()
+        async with anyio.create_task_group() as tasks:
+            for _ in range(100):
+                tasks.start_soon(at.client.signal, run.run_id, SignalRequest(name="approved", id="s-1"))
+        waiting = await at.until(run.run_id, lambda run: [wait.step for wait in run.waits or ()] == ["pay"])
+
+    assert [(one.id, one.state) for one in waiting.signals or ()] == [("s-1", "taken")]
+
+
+async def test_a_paused_run_takes_signals_and_starts_nothing(tmp_path: Path) -> None:
+    async with hosted(tmp_path) as at:
+        run = await at.approval()
+        await at.client.pause(run.run_id, "audit")
+        held = await at.until(run.run_id, lambda run: run.holds == ["paused"])
+        await at.client.signal(run.run_id, SignalRequest(name="approved"))
+        told = await at.until(run.run_id, lambda run: [one.state for one in run.signals or ()] != ["waiting"])
+        await at.client.resume(run.run_id, "audited")
+        waiting = await at.until(run.run_id, lambda run: [wait.step for wait in run.waits or ()] == ["pay"])
+        events = (await at.client.events(run.run_id)).items
+
+    assert (held.status, told.status, waiting.status) == ("SUSPENDED", "SUSPENDED", "WAITING")
+    assert "reserve_stock" not in {step.step for step in told.steps or () if step.ended_at}
+    assert waiting.holds == []
+    assert [(event.data["by"], event.data["reason"]) for event in events if event.kind.startswith("run_pau")] == [
+        ("anonymous", "audit")
+    ]
+
+
+async def test_what_is_no_signal_is_refused_at_the_door(tmp_path: Path) -> None:
+    """Semantics §9: payloads are 64 KiB at most."""
+    async with hosted(tmp_path) as at:
+        run = await at.approval()
+        where = f"{API}/runs/{run.run_id}/signals"
+        large = await at.http.post(f"{where}/approved", json={"payload": ["x" * 65_536]})
+        named = await at.http.post(f"{where}/a%20b", json={})
+        beyond = await at.http.post(f"{where}/approved", content=b'{"payload":9223372036854775808}', headers=JSON)
+        after = await at.client.get(run.run_id)
+
+    assert [answer.status_code for answer in (large, named, beyond)] == [422, 400, 422]
+    assert beyond.json()["errors"][0]["pointer"] == "#/payload"
+    assert after.signals == []
+
+
+async def test_lists_are_without_waits_and_signals(tmp_path: Path) -> None:
+    async with hosted(tmp_path) as at:
+        await at.approval()
+        (listed,) = (await at.client.list(RunQuery(status=(WorkflowStatus.WAITING,)))).items
+
+    assert (listed.waits, listed.signals, listed.holds) == (msgspec.UNSET, msgspec.UNSET, msgspec.UNSET)
+
+
 async def test_pages_of_runs_follow_one_another_and_filters_hold(tmp_path: Path) -> None:
     async with hosted(tmp_path) as at:
         done = [(await at.order(order_id=f"o-{number}")).run_id for number in range(5)]
@@ -294,5 +411,8 @@ async def test_the_host_is_ready_and_measured(tmp_path: Path) -> None:
 
     assert ready.json() == {"ready": True, "reasons": []}
     assert 'bext_incidents_open{kind="compensation_failed"} 1.0' in metrics.text
-    assert [(view.id, view.version, view.plugin) for view in workflows] == [("checkout", 1, "workflow-pg")]
+    assert [(view.id, view.version, view.plugin, view.timeout_ms) for view in workflows] == [
+        ("approval", 1, "workflow-pg", 3_600_000),
+        ("checkout", 1, "workflow-pg", 0),
+    ]
     assert [(view.name, view.distribution) for view in plugins] == [("workflow-pg", "bext-workflow-pg")]

@@ -13,18 +13,18 @@ from bext_workflow import errors
 from bext_workflow.faces.cli import cells
 from bext_workflow.faces.cli.main import run
 from bext_workflow.model.json import JsonObject
-from bext_workflow.model.status import Action, WorkflowStatus
-from bext_workflow.model.view import RunView
+from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
+from bext_workflow.model.view import RunView, StepView
 from bext_workflow.service.protocols import CancelRequest, ResolveRequest, RunQuery, SignalRequest, StartRequest
 from bext_workflow.service.wiring import Finding, Severity
-from tests.unit.cli_support import INCIDENT, PAUSED_RUN, RUN, WAIT, WAITING, Shelf, ShelfWiring, event
+from tests.unit.cli_support import INCIDENT, PAUSED_RUN, RUN, STEP, WAIT, WAITING, Shelf, ShelfWiring, event
 
 Captured = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)
 def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CONFIG", "URL", "TOKEN", "OUTPUT", "QUIET", "VERBOSE", "YES", "LISTEN"):
+    for name in ("CONFIG", "URL", "OUTPUT", "QUIET", "VERBOSE", "YES", "LISTEN"):
         monkeypatch.delenv(f"BEXT_{name}", raising=False)
 
 
@@ -178,10 +178,16 @@ def test_what_is_typed_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch
 def test_a_target_is_what_the_options_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BEXT_URL", "http://there")
     wiring = ShelfWiring(Shelf())
-    run(lambda: wiring, ["-c", "x.toml", "runs", "show", "0193", "--token", "t"])
+    run(lambda: wiring, ["-c", "x.toml", "runs", "show", "0193"])
 
     (target,) = wiring.targets
-    assert (target.config, target.url, target.token) == (Path("x.toml"), "http://there", "t")
+    assert (target.config, target.url) == (Path("x.toml"), "http://there")
+
+
+def test_a_token_is_not_asked_for_while_there_are_none(capfd: Captured) -> None:
+    assert call(Shelf(), "--help") == 0
+    assert "token" not in capfd.readouterr().out.lower()
+    assert call(Shelf(), "runs", "list", "--token", "t") == 2
 
 
 @pytest.mark.parametrize("words", [["serve"], ["check"], ["config", "show"]])
@@ -377,6 +383,43 @@ def test_a_workflow_shows_its_waits_in_words(capfd: Captured) -> None:
     assert "approve for signal ok, into by, at most 1h 30m, then end" in lines
     assert "rest for 1d 250ms next=end" in lines
     assert "reserve – idempotent=true retries={max_attempts=3}" in lines
+
+
+IN_DOUBT = msgspec.structs.replace(
+    INCIDENT,
+    kind=IncidentKind.IN_DOUBT,
+    call=Call.STEP,
+    step="charge",
+    idempotency_key="k:charge",
+    actions=[Action.DONE, Action.NOT_DONE],
+)
+
+
+def test_a_card_shows_the_keys_by_which_effects_are_found(capfd: Captured) -> None:
+    """Those of steps that are neither done for good nor undone."""
+    names = {"charge": "in_doubt", "mail": "retrying", "pack": "compensated"}
+    steps = [StepView(step=n, visit=1, status=s, attempts=1, idempotency_key=f"k:{n}") for n, s in names.items()]
+    shelf = Shelf(msgspec.structs.replace(RUN, status=WorkflowStatus.SUSPENDED, steps=[STEP, *steps]))
+    shelf.incidents = [IN_DOUBT]
+
+    call(shelf, "-o", "table", "runs", "show", "0193")
+
+    out = "".join(f"{line.rstrip()}\n" for line in capfd.readouterr().out.splitlines())
+    assert "\nIdempotency keys\ncharge  k:charge\nmail    k:mail\n\n" in out
+    assert "\nkey  k:charge\n" in out
+
+
+@pytest.mark.parametrize(("called", "ends"), [(Call.STEP, " --updates '{}'"), (Call.UNDO, "")])
+def test_an_incident_shows_its_key_and_what_done_takes_with_it(capfd: Captured, called: Call, ends: str) -> None:
+    shelf = Shelf()
+    shelf.incidents = [msgspec.structs.replace(IN_DOUBT, call=called)]
+
+    call(shelf, "-o", "table", "incidents", "show", "0193")
+
+    out = capfd.readouterr().out
+    assert "\nkey       k:charge" in out
+    assert f"incidents resolve {INCIDENT.id} --action done --note '…'{ends}\n" in out
+    assert ("(--updates)" in out) == (called is Call.STEP)
 
 
 def test_the_highest_version_is_shown_unless_one_is_named(capfd: Captured) -> None:

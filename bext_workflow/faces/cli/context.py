@@ -36,8 +36,7 @@ class Session:
         """Where the command acts."""
         from bext_workflow.service.wiring import Target
 
-        settings = self.settings
-        return Target(config=settings.config, url=settings.url, token=settings.token)
+        return Target(config=self.settings.config, url=self.settings.url)
 
     def local_target(self, what: str) -> Target:
         """Where a command acts that has no meaning for a host elsewhere. Raises `UsageError` if there is a URL."""

@@ -12,7 +12,6 @@ from bext_workflow.errors import StoreUnavailable
 MEMBER_FAULTS = (
     sqlite3.IntegrityError,
     sqlite3.DataError,
-    sqlite3.InterfaceError,
     sqlite3.ProgrammingError,
     orjson.JSONEncodeError,
     UnicodeError,

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from bext_workflow.errors import StoreUnavailable
-from bext_workflow.ports.store import Append, Create, LeaseLost, Loaded, Member, Result
+from bext_workflow.model.json import Json
+from bext_workflow.ports.store import Create, LeaseLost, Loaded, Member, Result
 from bext_workflow.stores import SqliteStore
 from bext_workflow.stores.sqlite.worker import Worker
 from bext_workflow.testing.clock import FakeClock
@@ -63,6 +64,14 @@ class RiggedStore(SqliteStore):
         self._passes = 1
         self._at_gate.clear()
         self._turned.set()
+
+    async def inside(self, statement: str) -> list[tuple[Json, ...]]:
+        """Runs a statement on the writing connection; its rows."""
+
+        def run(connection: sqlite3.Connection) -> list[tuple[Json, ...]]:
+            return [tuple(row) for row in connection.execute(statement)]
+
+        return await self._write(run)
 
     async def reached(self) -> None:
         """Waits until a write stands before the closed gate."""
@@ -148,7 +157,3 @@ class RiggedStore(SqliteStore):
         held: AbstractContextManager[None] = nullcontext() if self.clock is None else self.clock.held()
         with held:
             return await super()._call(worker, job)
-
-
-def is_append(member: Member) -> bool:
-    return isinstance(member, Append)

@@ -88,9 +88,11 @@ class Calls:
     A script is a list of answers: outcomes, exceptions to raise, functions of the run (they may be async).
     """
 
-    def __init__(self, *, clock: Clock | None = None, **scripts: list[object]) -> None:
+    def __init__(
+        self, scripts: Mapping[str, list[object]] | None = None, *, clock: Clock | None = None, **more: list[object]
+    ) -> None:
         self._clock = clock
-        self._scripts = scripts
+        self._scripts = dict(scripts or {}) | more
         self._noted = asyncio.Event()
         self.runs: list[WorkflowRun] = []
         self.made: list[str] = []

@@ -25,7 +25,7 @@ from tests.integration.host.support import (
 
 RETRY = StepOutcome.Retry()
 SPEC = RetryPolicy(max_attempts=5, backoff_ms=200, backoff_multiplier=2.0, max_backoff_ms=5000)
-"""The literal policy of the engine text: 0, 200, 400, 800, 1600."""
+"""Waits of 0, 200, 400, 800 and 1600 ms."""
 
 HOUR_MS = 3_600_000
 

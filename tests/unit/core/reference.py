@@ -1,7 +1,8 @@
 """What a run comes to when nothing dies and nobody meddles, straight down the page.
 
-No events, no state, no clock: lists and loops, to be held against the two texts and semantics §2, §3, §5 by eye. Doubts
-are settled by the truth (`verify_step`, else a person who looks it up); every other incident is answered `retry`.
+No events, no state, no clock: lists and loops, to be held against the two texts and semantics §2, §3, §5, §9 by eye.
+Doubts are settled by the truth (`verify_step`, else a person who looks it up); other incidents are answered `retry`.
+Who is asked for a signal sends it at once or not at all.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from collections import Counter
 
 import msgspec
 
-from bext_workflow.core.input import Continued, End, Failed, Lost, Retried
+from bext_workflow.core.input import Continued, End, Failed, Lost, Parked, Retried
 from bext_workflow.model.definition import StepDefinition
 from bext_workflow.model.json import JsonObject
 from bext_workflow.model.names import END
 from bext_workflow.model.policy import OnExhausted
 from bext_workflow.model.status import Call, WorkflowStatus
+from bext_workflow.model.wait import WaitDefinition
 from tests.unit.core.script import Scene, Script
 
 
@@ -33,6 +35,7 @@ class Reference:
         self.context: JsonObject = {}
         self.calls: list[tuple[Call, str, int, int]] = []
         self.completed: list[tuple[str, int]] = []
+        self.signals = list(script.early)
         self.pivoted = False
 
     def run(self) -> Expected:
@@ -44,23 +47,69 @@ class Reference:
         while name != END:
             visits[name] += 1
             step = self.definition.by_name[name]
-            end, may_have_acted = self._visit(step, visits[name])
-            match end:
-                case Continued():
-                    self.completed.append((name, visits[name]))
-                    self.context |= end.updates.value
-                    self.pivoted = self.pivoted or step.pivot
-                    name = end.next or self.definition.default_next(name)
-                case Failed(compensate=False):
-                    return WorkflowStatus.FAILED
-                case Failed():
-                    if may_have_acted and step.compensate_on_failure:
-                        self.completed.append((name, visits[name]))
-                    self._walk_back()
-                    return WorkflowStatus.COMPENSATED
+            way, may_have_acted = (
+                self._host_waits(step, visits[name]) if step.hosted else self._step(step, visits[name])
+            )
+            if isinstance(way, str):
+                name = way
+                continue
+            if not way.compensate:
+                return WorkflowStatus.FAILED
+            if may_have_acted and step.compensate_on_failure:
+                self.completed.append((name, visits[name]))
+            self._walk_back()
+            return WorkflowStatus.COMPENSATED
         return WorkflowStatus.COMPLETED
 
-    def _visit(self, step: StepDefinition, visit: int) -> tuple[Continued | Failed, bool]:
+    def _step(self, step: StepDefinition, visit: int) -> tuple[str | Failed, bool]:
+        """Where the run goes from here, or how it fails, and then whether what has not completed may have acted."""
+        end, may_have_acted = self._visit(step, visit)
+        if isinstance(end, Failed):
+            return end, may_have_acted
+        self._complete(step, visit)
+        self.context |= end.updates.value
+        next_ = end.next or self.definition.default_next(step.name)
+        if isinstance(end, Continued):
+            return next_, False
+        wait = WaitDefinition(
+            signal=end.signal or "", into=end.into, timeout_ms=end.for_ms or 0, on_timeout=end.on_timeout
+        )
+        return self._wait(step.name, visit, wait, next_), False
+
+    def _host_waits(self, step: StepDefinition, visit: int) -> tuple[str | Failed, bool]:
+        if visit > step.max_visits and not self.pivoted:
+            return Failed(reason="too often", compensate=True), False
+        next_ = self.definition.default_next(step.name)
+        way = next_ if step.wait is None else self._wait(step.name, visit, step.wait, next_)
+        if isinstance(way, str):
+            self._complete(step, visit)
+        return way, False
+
+    def _complete(self, step: StepDefinition, visit: int) -> None:
+        self.completed.append((step.name, visit))
+        self.pivoted = self.pivoted or step.pivot
+
+    def _wait(self, step: str, visit: int, wait: WaitDefinition, next_: str) -> str | Failed:
+        """Where the run goes when the wait is over. Past a pivot a person has it wait until it is not in vain."""
+        if not wait.signal:
+            return next_
+        time = 0
+        while True:
+            time += 1
+            kept = next((signal for signal in self.signals if signal[0] == wait.signal), None)
+            payload = self.script.answers(step, visit, time, bounded=wait.timeout_ms > 0)
+            if kept is not None:
+                self.signals.remove(kept)
+                payload = kept[1]
+            if payload is not None:
+                self.context[wait.into or wait.signal] = payload
+                return next_
+            if wait.on_timeout is not None:
+                return wait.on_timeout
+            if not self.pivoted:
+                return Failed(reason="in vain", compensate=True)
+
+    def _visit(self, step: StepDefinition, visit: int) -> tuple[Continued | Parked | Failed, bool]:
         """Attempts until one decides, and whether one that did not may have acted."""
         if visit > step.max_visits and not self.pivoted:
             return Failed(reason="too often", compensate=True), False
@@ -75,7 +124,7 @@ class Reference:
                 end = Retried(reason="") if end.transient else Failed(reason="", compensate=True)
             if isinstance(end, Retried) and spent < step.retries.max_attempts:
                 continue
-            if isinstance(end, Continued):
+            if isinstance(end, Continued | Parked):
                 return end, may_have_acted
             asked = isinstance(end, Retried) and step.retries.on_exhausted is OnExhausted.INCIDENT
             if asked or self.pivoted:
@@ -89,7 +138,7 @@ class Reference:
         """The end of an attempt; a step that is not idempotent is never left in doubt. A Lost may have acted."""
         end = scene.end
         assert end is not None
-        illegal = isinstance(end, Continued) and end.next not in (None, *self.definition.targets(step.name))
+        illegal = self.script.illegal(step.name, end)
         if not illegal and not isinstance(end, Lost):
             return end
         if step.idempotent:
@@ -103,7 +152,8 @@ class Reference:
     def _walk_back(self) -> None:
         while self.script.plan.undoes and self.completed:
             name, visit = self.completed[-1]
-            self._undo(self.definition.by_name[name], visit)
+            if not self.definition.by_name[name].hosted:
+                self._undo(self.definition.by_name[name], visit)
             self.completed.pop()
 
     def _undo(self, step: StepDefinition, visit: int) -> None:

@@ -14,6 +14,7 @@ from enum import Enum
 from random import Random
 
 import msgspec
+from msgspec.structs import replace
 
 from bext_workflow.core.decide import Decision, decide
 from bext_workflow.core.evolve import fold, initial
@@ -24,28 +25,48 @@ from bext_workflow.core.input import (
     Cancel,
     Continued,
     End,
+    Expired,
     Finished,
     Input,
     Intended,
     Lost,
     Notified,
+    Opened,
+    Parked,
+    Pause,
     Recovered,
     Reopen,
     Resolve,
+    Resume,
     Settled,
+    Signalled,
+    TimerDue,
     Undone,
     Verified,
 )
-from bext_workflow.core.state import Incident, State
+from bext_workflow.core.state import Incident, Phase, State
+from bext_workflow.core.waiting import refuse_signal
 from bext_workflow.core.work import Action as Due
-from bext_workflow.core.work import Begin, Compensate, Execute, Notify, Settle, Verify, wake_at, work
+from bext_workflow.core.work import (
+    Begin,
+    Compensate,
+    Execute,
+    Expire,
+    Fire,
+    Notify,
+    Open,
+    Settle,
+    Verify,
+    wake_at,
+    work,
+)
 from bext_workflow.errors import Conflict
 from bext_workflow.model.event import Event, RunCreated, decode, encode, kind_of
-from bext_workflow.model.json import EMPTY
+from bext_workflow.model.json import EMPTY, Json
 from bext_workflow.model.outcome import NotDone, Unknown
 from bext_workflow.model.status import Action, Call, IncidentKind
 from bext_workflow.ports.store import InboxRow
-from tests.unit.core.script import Script
+from tests.unit.core.script import SIGNALS, Script
 from tests.unit.core.support import NOON, RUN_ID
 
 INTERRUPTED = Lost(reason="interrupted by a cancel")
@@ -60,7 +81,7 @@ class Weather(Enum):
 
     CALM = (0.0, 0, 0.0)
     STORM = (0.12, 6, 0.0)
-    WILD = (0.06, 60, 0.05)
+    WILD = (0.06, 60, 0.08)
 
     def __init__(self, deaths: float, most_deaths: int, acts: float) -> None:
         self.deaths = deaths
@@ -101,20 +122,25 @@ class World:
         self.returns = 0
         self.inbox: list[InboxRow] = []
         self.calls: list[Called] = []
+        self.asked: dict[tuple[str, int], set[int]] = {}
+        """The waits for signals that somebody has heard of, by visit."""
+        self.plan = script.hurried if weather is Weather.WILD else script.plan
         begun = self.chance.random() < 0.5
-        definition = self.script.plan.definition
+        definition = self.plan.definition
         created = RunCreated(
             run_id=RUN_ID, workflow=definition.id, version=1, digest=definition.digest, context=EMPTY, begun=begun
         )
-        self.state = initial(self.script.plan, created, self.now)
+        self.state = initial(self.plan, created, self.now)
         self.journal = [(kind_of(created), encode(created), self.now)]
+        for name, payload in script.early:
+            self._signal(name, payload)
 
     @property
     def events(self) -> list[tuple[Event, int]]:
         return [(decode(kind, text), at) for kind, text, at in self.journal]
 
     def folded(self) -> State:
-        return fold(self.script.plan, self.events)
+        return fold(self.plan, self.events)
 
     # The host
 
@@ -136,9 +162,13 @@ class World:
             self._commit(take(self.state, self._news(), now=self.now, jitter=self.chance.random()))
         elif due:
             self._perform(due[0])
+        elif self._answers_a_wait():
+            pass
         elif wake is not None:
             assert wake > self.now, "something is due and there is no work"
-            self.now = wake
+            self._sleep(wake)
+        elif self.state.paused:
+            self._post(Resume(act=0, by="ann", reason=""))
         elif self.state.incidents:
             self._answer(self.state.incidents[0])
         else:
@@ -146,9 +176,20 @@ class World:
             return self._has_second_thoughts()
         return True
 
+    def _sleep(self, wake: int) -> None:
+        """Until the run has work, or somewhat longer; in wild weather somebody may act at any time before or after."""
+        if self.weather is Weather.WILD:
+            self.now = max(self.now, wake - self.chance.choice([0, 0, 5]))
+            if self.chance.random() < 0.7:
+                self._meddle()
+            wake += self.chance.choice([0, 0, 7])
+        self.now = max(self.now, wake)
+
     def _take_over(self) -> None:
         self.deaths += 1
         self.state = self.folded()
+        if self.weather is Weather.WILD:
+            self.now += self.chance.choice([0, 0, 40, 600])
         while True:
             try:
                 return self._conclude(Recovered(host=f"h-{self.deaths}", fence=self.deaths))
@@ -173,10 +214,8 @@ class World:
 
     def _perform(self, action: Due) -> None:
         match action:
-            case Begin():
-                self._conclude(Begun())
-            case Settle():
-                self._conclude(Settled(branch=action.branch))
+            case Begin() | Settle() | Open() | Fire() | Expire():
+                self._conclude(_move(action))
             case Verify():
                 self._verify(action)
             case Execute():
@@ -189,7 +228,7 @@ class World:
                 if action.intend:
                     self._conclude(Intended(call=Call.UNDO))
                 called = self._call(Call.UNDO, action.step, action.visit, action.attempt, action.key)
-                assert not isinstance(called.end, Continued)
+                assert not isinstance(called.end, Continued | Parked)
                 self._conclude(Undone(called.end), called)
             case Notify():
                 if action.intend:
@@ -212,7 +251,15 @@ class World:
         self.now += self.chance.choice([0, 13])
         if self._interrupted() and call is Call.STEP:
             called.end = INTERRUPTED
+        if self.weather is Weather.WILD and isinstance(called.end, Parked) and called.end.for_ms is not None:
+            called.end = self._perhaps_until(called.end, called.end.for_ms)
         return called
+
+    def _perhaps_until(self, end: Parked, for_ms: int) -> Parked:
+        """The same wait up to an instant, which may have passed."""
+        if self.chance.random() < 0.5:
+            return end
+        return replace(end, for_ms=None, until=self.now + for_ms - self.chance.choice([0, 0, 100]))
 
     def _interrupted(self) -> bool:
         """A person may act during the call; a `cancel --now` interrupts it."""
@@ -236,28 +283,60 @@ class World:
             answer = Unknown()
         elif self._acted(action.call, action.step, action.visit):
             answer = self.script.told(action.step, action.visit, action.attempt)
+        self._interrupted()
         self._conclude(Verified(call=action.call, branch=action.branch, answer=answer))
 
     # The person
 
     def _post(self, act: ActInput) -> None:
-        """Hands an act in at the door, where the same rules judge it."""
+        """Hands an act in at the door, where the same rules judge it, with what is in the inbox already carried out."""
+        state = take(self.state, self._news(), now=self.now).state
         try:
-            decide(self.state, act, now=self.now)
+            if isinstance(act, Signalled):
+                refuse_signal(state)
+            decide(state, act, now=self.now)
         except Conflict:
             return
         kind, data = write_act(act)
         self.inbox.append(InboxRow(n=len(self.inbox) + 1, at=self.now, kind=kind, by="ann", data=data))
 
+    def _signal(self, name: str, payload: Json, id_: str | None = None) -> None:
+        self._post(Signalled(act=0, by="ann", at=self.now, name=name, payload=payload, id=id_))
+
+    def _answers_a_wait(self) -> bool:
+        """Whether somebody sends the signal that the run waits for, who has not been asked for it before."""
+        for branch in self.state.branches:
+            wait = branch.wait
+            if branch.phase is not Phase.WAITING or wait is None or wait.signal is None or self.state.paused:
+                continue
+            asked = self.asked.setdefault((branch.step, branch.visit), set())
+            if branch.wait_opened in asked:
+                continue
+            asked.add(branch.wait_opened)
+            payload = self.script.answers(branch.step, branch.visit, len(asked), bounded=wait.due_at is not None)
+            if payload is not None:
+                self._signal(wait.signal, payload)
+                return True
+        return False
+
     def _meddle(self) -> None:
-        """Cancels or retries, whether that makes sense or not."""
-        chance, number = self.chance, len(self.inbox) + 1
-        if chance.random() < 0.5:
-            flags = {"compensate": chance.random() < 0.8, "now": chance.random() < 0.4}
-            self._post(Cancel(act=number, by="ann", reason="", **flags))
-        else:
-            step = chance.choice([None, *self.script.plan.definition.by_name])
-            self._post(Reopen(act=number, by="ann", reason="", step=step, new_visit=chance.random() < 0.3))
+        """Does something to the run, whether that makes sense or not."""
+        chance = self.chance
+        match chance.choice(["cancel", "retry", "pause", "resume", "signal", "signal", "signal"]):
+            case "cancel":
+                flags = {"compensate": chance.random() < 0.8, "now": chance.random() < 0.4}
+                self._post(Cancel(act=0, by="ann", reason="", **flags))
+            case "retry":
+                step = chance.choice([None, *self.plan.definition.by_name])
+                self._post(Reopen(act=0, by="ann", reason="", step=step, new_visit=chance.random() < 0.3))
+            case "pause":
+                self._post(Pause(act=0, by="ann", reason=""))
+            case "resume":
+                self._post(Resume(act=0, by="ann", reason=""))
+            case _:
+                id_ = chance.choice([None, "s-1", "s-2"])
+                wanted = [branch.wait.signal for branch in self.state.branches if branch.wait and branch.wait.signal]
+                self._signal(chance.choice([*SIGNALS, *wanted * 4]), f"meddled {len(self.inbox)}", id_)
 
     def _has_second_thoughts(self) -> bool:
         """After the end: whether a person comes back to it, a few times at most."""
@@ -277,7 +356,7 @@ class World:
             found = self.script.told(incident.step, incident.visit, incident.attempt)
         self._post(
             Resolve(
-                act=len(self.inbox) + 1,
+                act=0,
                 by="ann",
                 incident=incident.id,
                 action=action,
@@ -300,6 +379,20 @@ class World:
         return Action.NOT_DONE
 
 
+def _move(action: Begin | Settle | Open | Fire | Expire) -> Input:
+    match action:
+        case Begin():
+            return Begun()
+        case Settle():
+            return Settled(branch=action.branch)
+        case Open():
+            return Opened(branch=action.branch)
+        case Fire():
+            return TimerDue(branch=action.branch)
+        case Expire():
+            return Expired()
+
+
 def _last_word(incident: Incident) -> Action:
     """The answer of someone who wants to go home."""
     wanted = (Action.CLOSE, Action.FAIL, Action.CANCEL)
@@ -314,7 +407,8 @@ class Record:
         self.script = world.script
         self.state = world.state
         self.calls = world.calls
-        self.events = [event for event, _ in world.events]
+        self.moments = world.events
+        self.events = [event for event, _ in self.moments]
         self.timeline: list[Event | Called] = []
         calls = iter(world.calls)
         called = next(calls, None)
@@ -327,7 +421,7 @@ class Record:
 
 if __name__ == "__main__":
     shown = World(Script(int(sys.argv[1])), Weather[sys.argv[2].upper()])
-    print(shown.script.plan)
+    print(shown.plan)
     try:
         shown.live()
     finally:

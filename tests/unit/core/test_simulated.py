@@ -6,9 +6,10 @@ from collections import Counter
 
 import pytest
 
-from bext_workflow.model.event import KINDS, IncidentOpened
-from bext_workflow.model.status import Call, IncidentKind, WorkflowStatus
+from bext_workflow.model.event import KINDS, IncidentOpened, SignalReceived, StopRequested, WaitEnded
+from bext_workflow.model.status import Call, IncidentKind, StopKind, WaitEnd, WorkflowStatus
 from tests.unit.core.properties import PROPERTIES
+from tests.unit.core.properties_waiting import WAITING
 from tests.unit.core.reference import Expected, Reference
 from tests.unit.core.script import Script
 from tests.unit.core.simulator import Record, Weather, World
@@ -26,7 +27,7 @@ def simulate(seed: int) -> list[World]:
         try:
             worlds.append(world.live())
             run = Record(world)
-            for holds in PROPERTIES:
+            for holds in PROPERTIES + WAITING:
                 holds(run)
             _compare(world, expected)
         except Exception as error:
@@ -48,7 +49,7 @@ def _compare(world: World, expected: Expected) -> None:
 
 @pytest.mark.parametrize("first", range(0, 5_000, BLOCK))
 def test_runs_keep_every_promise(first: int) -> None:
-    """P1, P3, P4, P8–P20 over 5,000 scripts, each calm, with crashes, and with crashes and people."""
+    """P1, P3, P4, P8–P21, P26–P29 over 5,000 scripts, each calm, with crashes, and with crashes and people."""
     for seed in range(first, first + BLOCK):
         simulate(seed)
 
@@ -67,6 +68,9 @@ def test_the_simulation_goes_everywhere() -> None:
     events = [event for world in worlds for event, _ in world.events]
     assert {kind for world in worlds for kind, _, _ in world.journal} >= set(KINDS.values()) - {"evidence_attached"}
     assert {event.kind for event in events if isinstance(event, IncidentOpened)} == set(IncidentKind)
+    assert {event.kind for event in events if isinstance(event, StopRequested)} == set(StopKind)
+    assert {event.how for event in events if isinstance(event, WaitEnded)} == set(WaitEnd)
+    assert any(event.late for event in events if isinstance(event, SignalReceived))
     endings = Counter(world.state.status for world in worlds)
     assert {status for status in WorkflowStatus if status.terminal} == set(endings)
     assert min(endings.values()) >= 20

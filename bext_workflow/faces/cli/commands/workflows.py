@@ -18,7 +18,8 @@ from bext_workflow.faces.cli.policy import policy_of
 from bext_workflow.faces.cli.values import WorkflowRef
 from bext_workflow.model.definition import StepDefinition
 from bext_workflow.model.json import JsonObject
-from bext_workflow.model.view import WorkflowView
+from bext_workflow.model.view import PluginView, WorkflowView
+from bext_workflow.service.wiring import Reached
 
 if TYPE_CHECKING:
     from bext_workflow.faces.cli.screen import Screen
@@ -28,11 +29,19 @@ if TYPE_CHECKING:
 @click.pass_obj
 def list_workflows(session: Session) -> None:
     """List the workflows that can be started."""
-    workflows = session.ask(lambda reached: reached.workflows.workflows())
+    workflows, plugins = session.ask(_look)
     session.output.show_list(
         workflows,
         lambda screen: screen.table(("workflow", "plugin", "steps", "description"), map(_row, workflows)),
     )
+    if unusable := [plugin.name for plugin in plugins if plugin.error is not None]:
+        session.output.note(
+            f"plugins that cannot be used: {', '.join(unusable)}; see `{session.command('plugins', 'list')}`"
+        )
+
+
+async def _look(reached: Reached) -> tuple[Sequence[WorkflowView], Sequence[PluginView]]:
+    return await reached.workflows.workflows(), await reached.workflows.plugins()
 
 
 @click.command(cls=Command)

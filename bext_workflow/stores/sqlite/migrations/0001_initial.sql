@@ -83,6 +83,7 @@ CREATE TABLE incidents (
     actions TEXT NOT NULL,
     evidence TEXT NOT NULL,
     traceback TEXT,
+    key TEXT,
     opened_at INTEGER NOT NULL,
     resolved_at INTEGER,
     resolution TEXT NOT NULL DEFAULT 'null'
