@@ -119,15 +119,15 @@ class Driver:
             case Execute() | Compensate() | Verify() | Notify():
                 await self._call_plugin(action)
             case Settle():
-                await self._progress.conclude(Settled(branch=action.branch))
+                await self._progress.move(Settled(branch=action.branch))
             case Begin():
-                await self._progress.conclude(Begun())
+                await self._progress.move(Begun())
             case Open():
-                await self._progress.conclude(Opened(branch=action.branch))
+                await self._progress.move(Opened(branch=action.branch))
             case Fire():
-                await self._progress.conclude(TimerDue(branch=action.branch))
+                await self._progress.move(TimerDue(branch=action.branch))
             case Expire():
-                await self._progress.conclude(Expired())
+                await self._progress.move(Expired())
             case _:
                 assert_never(action)
 

@@ -71,13 +71,21 @@ class Progress:
         self.news = self.news or bool(fresh)
         return fresh
 
+    async def move(self, given: Input) -> None:
+        """Makes a move that is due, unless acts have arrived: they may make it void, so it is time to look again."""
+        now = self._shop.clock.now()
+        result = await self.commit(decide(self.state, given, now=now, jitter=self._shop.chance.jitter()), now)
+        if isinstance(result, Refused):
+            raise RuntimeError(f"the store refused {type(given).__name__}: {result.reason}")
+
     async def conclude(self, given: Input) -> None:
-        """Decides and commits; what has arrived in the inbox meanwhile comes first. Raises `LostLease`."""
+        """Decides what follows from what has happened; the acts that have arrived meanwhile come first.
+
+        Raises `LostLease`.
+        """
         while True:
             now = self._shop.clock.now()
             decision = decide(self.state, given, now=now, jitter=self._shop.chance.jitter())
-            if not decision.events:
-                return  # an act that came first has made it void: a signal, while the timer was due
             match await self.commit(decision, now):
                 case Committed():
                     return
