@@ -49,7 +49,7 @@ def _told(step: StepDefinition) -> Iterator[str]:
 
 
 def _waited_for(wait: WaitDefinition) -> Iterator[str]:
-    yield f"waits for the signal {wait.signal}"
+    yield f"waits for the signal {wait.signal}" + (f" into {wait.into}" if wait.into else "")
     if wait.timeout_ms:
         yield f"at most {duration(wait.timeout_ms)}"
         yield "then it fails" if wait.on_timeout is None else f"then it goes to {wait.on_timeout}"
