@@ -495,7 +495,8 @@ def test_waits_are_checked_and_shown(approval: Shop) -> None:
     shown = approval("workflows", "show", "approval")
     assert shown.json["steps"][1]["wait"]["signal"] == "approved"
     table = approval("workflows", "show", "approval", "-o", "table").out
-    assert "for signal approved, into decision, at most 1d, then end" in table
+    said = "waits for the signal approved into decision, at most 1 d, then it goes to end"
+    assert said in " ".join(table.split())
 
 
 def test_a_wait_that_is_too_short_is_13(shop: Shop) -> None:
