@@ -323,13 +323,13 @@ class Driver:
                 case Committed():
                     return
                 case Stale():
-                    await self._take_acts()
+                    await self._take_acts(keeps=True)
                 case Refused(reason=reason) if isinstance(given, Finished) and not isinstance(given.end, Lost):
                     given = Finished(branch=given.branch, end=Lost(reason=f"the store refused the result: {reason}"))
                 case Refused(reason=reason):
                     raise RuntimeError(f"the store refused {type(given).__name__}: {reason}")
 
-    async def _take_acts(self) -> None:
+    async def _take_acts(self, *, keeps: bool = False) -> None:
         """Reads the inbox, decides what follows, commits it; again, if more has arrived by then."""
         while True:
             self._news = False
@@ -339,20 +339,23 @@ class Driver:
             self._inbox = loaded.run.inbox
             now = self._shop.clock.now()
             decision = take(self._state, loaded.inbox, now=now, jitter=self._shop.chance.jitter())
-            if not decision.events or isinstance(await self._commit(decision, now), Committed):
+            if not decision.events or isinstance(await self._commit(decision, now, keeps=keeps), Committed):
                 return
 
     async def _load(self) -> Loaded:
         """What is new of the run."""
         return await patiently(self._shop.clock, lambda: self._shop.store.load(self._rid, after=self._state.seq))
 
-    async def _commit(self, decision: Decision, at: int) -> Committed | Stale | Refused:
-        """Makes the decision durable; gives the run back with it if nothing is due for a while."""
+    async def _commit(self, decision: Decision, at: int, *, keeps: bool = False) -> Committed | Stale | Refused:
+        """Makes the decision durable; gives the run back with it if nothing is due for a while.
+
+        `keeps`: not now, since the end of a call is in hand that is to be made durable next.
+        """
         after = decision.state
         wake = wake_at(after)
         rests = wake is None or wake - at > KEEP_MS or (self._shop.draining.is_set() and not started(after))
         # With acts in its inbox a row would not be due: it becomes so only when an act arrives, and these have.
-        parks = rests and not self._news
+        parks = rests and not self._news and not keeps
         # While the run is owned its due time says nothing, and an index entry that stays costs nothing.
         index = index_of(after, wake_at=wake if parks else self._index.wake_at, release=parks)
         return await self._append(decision, index, at)
