@@ -13,13 +13,14 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench import growth, load, startup
+from bench import growth, load, startup, waiting
 from bench.report import Figure, show
 
 PARTS: dict[str, Callable[[Path, int], Sequence[Figure]]] = {
     "load": lambda folder, rounds: asyncio.run(load.measure(folder, rounds)),
     "growth": lambda folder, rounds: asyncio.run(growth.measure(folder, rounds)),
     "startup": startup.measure,
+    "waiting": waiting.measure,
 }
 
 

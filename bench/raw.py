@@ -10,6 +10,12 @@ from pathlib import Path
 
 import uuid_utils
 
+from bext_workflow.model.definition import WorkflowDefinition, write_definition
+from bext_workflow.model.event import RunCreated, WaitOpened, rows
+from bext_workflow.model.json import EMPTY
+from bext_workflow.model.status import WorkflowStatus
+from bext_workflow.model.wait import WaitFor
+from bext_workflow.service.protocols import RunQuery
 from bext_workflow.stores.sqlite import schema
 
 MEMBERS_A_SAGA = 4
@@ -20,6 +26,10 @@ _INSERT_RUN = """
 INSERT INTO runs
     (rid, run_id, workflow, version, digest, status, step, seq, owner, fence, wake_at, created_at, updated_at)
 VALUES (?, ?, 'saga', 1, '3b5d5c3712955042', 'RUNNING', 'reserve_stock', 1, 'host', 1, ?, ?, ?)
+"""
+_INSERT_WAITING = """
+INSERT INTO runs (rid, run_id, workflow, version, digest, status, step, seq, fence, created_at, started_at, updated_at)
+VALUES (?, ?, ?, ?, ?, 'WAITING', 'hold', 2, 1, 1, 1, 1)
 """
 _ADVANCE = "UPDATE runs SET seq = ?, step = ?, updated_at = ? WHERE rid = ? AND fence = 1 AND seq = ? AND inbox = 0"
 _END = """
@@ -79,6 +89,33 @@ def fill(path: Path, runs: int) -> None:
     connection.execute("UPDATE numbers SET last = ? WHERE name = 'rid'", (runs,))
     connection.close()
     os.sync()
+
+
+def fill_waiting(path: Path, runs: int, definition: WorkflowDefinition) -> None:
+    """Puts `runs` runs that wait for the signal `go`, for good, into a fresh store."""
+    connection = _open(path)
+    connection.execute("PRAGMA synchronous = OFF")
+    connection.execute("BEGIN")
+    key = definition.id, definition.version, definition.digest
+    body = write_definition(definition).decode()
+    connection.execute("INSERT INTO definitions (workflow, version, digest, body) VALUES (?, ?, ?, ?)", (*key, body))
+    wait = WaitOpened(step="hold", visit=1, wait=WaitFor(signal="go"))
+    for rid in range(1, runs + 1):
+        created = RunCreated(
+            run_id=str(uuid_utils.uuid7()), workflow=key[0], version=key[1], digest=key[2], context=EMPTY, begun=True
+        )
+        connection.execute(_INSERT_WAITING, (rid, created.run_id, *key))
+        for seq, (kind, data) in enumerate(rows([created, wait]), 1):
+            connection.execute(_INSERT_EVENT, (rid, seq, 1, kind, data.decode()))
+    connection.execute("COMMIT")
+    connection.execute("UPDATE numbers SET last = ? WHERE name = 'rid'", (runs,))
+    connection.close()
+    os.sync()
+
+
+def waiting_query() -> RunQuery:
+    """One of the waiting runs."""
+    return RunQuery(workflow="waiting", status=(WorkflowStatus.WAITING,), limit=1)
 
 
 def _commit(connection: sqlite3.Connection, stage: int, rids: Sequence[int]) -> None:

@@ -12,6 +12,7 @@ from bext_workflow.app.logs import logger_for
 from bext_workflow.host.clock import SystemChance, SystemClock
 from bext_workflow.host.host import Host, HostSettings
 from bext_workflow.host.telemetry import HostTelemetry
+from bext_workflow.model.wait import WaitDefinition
 from bext_workflow.plugin.hooks import Hook
 from bext_workflow.plugin.registry import Plugin, Registry, Served
 from bext_workflow.service.catalog import Catalog
@@ -21,6 +22,7 @@ from bext_workflow.stores import SqliteStore
 STEPS = ("reserve_stock", "charge_card", "send_receipt")
 CONTEXT = {"order_id": "o-1", "sku": "widget", "quantity": 1, "payment_method": "pm_ok", "email": "a@b.c", "note": "-"}
 DEFINITION = WorkflowDefinition(id="saga", steps=tuple(StepDefinition(name=name) for name in STEPS))
+WAITING = WorkflowDefinition(id="waiting", steps=(StepDefinition(name="hold", wait=WaitDefinition(signal="go")),))
 LOOP = WorkflowDefinition(id="loop", steps=(StepDefinition(name="turn", branches=("turn", "end")),))
 LOOP_TURNS = 1_000
 ROLLED_BACK = WorkflowDefinition(id="rolled_back", steps=tuple(StepDefinition(name=name) for name in STEPS))
@@ -41,7 +43,7 @@ async def compensate_step(run: WorkflowRun, step_name: str) -> None:
 
 def registry() -> Registry:
     """The two workflows of one plugin, without any of pluggy."""
-    definitions = (DEFINITION, ROLLED_BACK, LOOP)
+    definitions = (DEFINITION, ROLLED_BACK, LOOP, WAITING)
     plugin = Plugin(
         name="bench",
         distribution="bench",

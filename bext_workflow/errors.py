@@ -18,7 +18,7 @@
     │   └── NotMigrated           the store's schema is not the one that this code speaks
     └── NotAllowed                the caller may not do that
 
-    WorkflowError                 raised by plugin code: a definite failure of the step (spec: "The Trait")
+    WorkflowError                 raised by plugin code: a definite failure of the step (semantics §2)
 
 A user's mistake is always a `BextError`; faces print `message` and `mend` and never a traceback. Results that a
 caller must handle as part of its normal work (a lost lease, a stale read) are values, not exceptions.
@@ -138,7 +138,7 @@ class NotAllowed(BextError):
 
 
 class WorkflowError(Exception):
-    """A definite failure of a step, raised by plugin code (spec, "The Trait").
+    """A definite failure of a step, raised by plugin code (semantics §2).
 
     `retryable=True` is a Retry by the step's policy, else the step fails and the run compensates (semantics §2).
     Raise it only when it is certain that the step has not acted: any other exception of a step that is not

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, redirect_stdout
 from pathlib import Path
 
-from bext_workflow.app.parts import Parts, load
+from bext_workflow.app.parts import Parts, assemble
 from bext_workflow.app.reach import reach
 from bext_workflow.checks import check_live, examine, make_report
 from bext_workflow.config import effective, load_config
@@ -23,10 +24,12 @@ class App:
         return reach(target)
 
     async def check(self, target: Target, *, strict: bool) -> Report:
-        examined = examine(target.config)
+        with redirect_stdout(sys.stderr):  # as in `load`
+            examined = examine(target.config)
         further: list[Finding] = []
-        if examined.registry is not None and not examined.registry.left_out:
-            further = await _live_findings(load(target.config, degraded=True))
+        config, registry = examined.config, examined.registry
+        if config is not None and registry is not None and not registry.left_out:
+            further = await _live_findings(assemble(config, registry))
         return make_report(examined, strict=strict, further=further)
 
     def config(self, target: Target) -> JsonObject:
@@ -44,7 +47,7 @@ class App:
 
 async def _live_findings(parts: Parts) -> list[Finding]:
     """What the live runs say about what would be served. A store that is not there yet has none."""
-    if not _exists(parts.config.store):
+    if _is_missing(parts.config.store):
         return []
     await parts.store.open(migrate=False)
     try:
@@ -53,8 +56,8 @@ async def _live_findings(parts: Parts) -> list[Finding]:
         await parts.store.close()
 
 
-def _exists(store: str) -> bool:
-    return not store.startswith("sqlite:") or Path(store.removeprefix("sqlite:")).exists()
+def _is_missing(store: str) -> bool:
+    return store.startswith("sqlite:") and not Path(store.removeprefix("sqlite:")).exists()
 
 
 async def _compare(parts: Parts) -> list[Finding]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import getpass
 import os
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import msgspec
@@ -80,7 +82,14 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 def load(path: Path | None, *, degraded: bool) -> Parts:
     """Reads the config and loads its plugins. Raises every `BextError` that stands in the way."""
     config = load_config(path)
-    registry = load_plugins(config.plugins, HostInfo(data_dir=config.data_dir, store=config.store), degraded=degraded)
+    info = HostInfo(data_dir=config.data_dir, store=config.store)
+    with redirect_stdout(sys.stderr):  # standard output is for a command's own data, whatever plugins print
+        registry = load_plugins(config.plugins, info, degraded=degraded)
+    return assemble(config, registry)
+
+
+def assemble(config: Config, registry: Registry) -> Parts:
+    """The parts of a config whose plugins are loaded. Raises `ConfigError` for a store that nothing opens."""
     return Parts(
         config=config,
         registry=registry,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, redirect_stdout
 
 import structlog
 
@@ -20,12 +21,15 @@ from bext_workflow.service.wiring import Reached, Target
 
 _SLICE_MS = 30_000
 
+_LOOK_MS = 500
+"""How soon a command that waits for a host notices that there is none any more."""
+
 
 @asynccontextmanager
 async def reach(target: Target) -> AsyncIterator[Reached]:
     """Opens a service for one command."""
     if target.url is not None:
-        async with HttpClient(target.url, target.token) as client:
+        async with HttpClient(target.url) as client:
             yield Remote(target.url, client)
         return
     parts = load(target.config, degraded=True)
@@ -48,12 +52,9 @@ class Remote:
 
     async def drive(self, run_id: str, *, wait_ms: int | None) -> RunView:
         """The host drives; this waits."""
-        left = wait_ms
         while True:
-            slice_ms = _SLICE_MS if left is None else min(left, _SLICE_MS)
-            run = await self.runs.result(run_id, wait_ms=slice_ms)
-            left = None if left is None else left - slice_ms
-            if stands_still(run.status) or (left is not None and left <= 0):
+            run = await self.runs.result(run_id, wait_ms=_SLICE_MS if wait_ms is None else wait_ms)
+            if wait_ms is not None or stands_still(run.status):
                 return run
 
 
@@ -71,24 +72,34 @@ class Direct:
         self.schedules: Schedules = parts.schedules(service, by=by)
 
     async def drive(self, run_id: str, *, wait_ms: int | None) -> RunView:
-        """Waits for the host if there is one; else takes the driver's seat for this one run (semantics §11)."""
+        """Waits for the host if there is one; else takes the driver's seat for this one run (semantics §11).
+
+        It looks again now and then: the host may go, and the one that was there may have driven another run alone.
+        """
         whole_id = (await self.runs.get(run_id)).run_id
-        if not await self._parts.store.hosts():
-            try:
-                return await self._drive_alone(whole_id, wait_ms)
-            except StoreBusy:
-                pass  # a host has come up in between: it drives
-        return await self._wait(whole_id, StoreEngine(self._parts.store, self._parts.clock), wait_ms)
+        left_ms = wait_ms
+        while True:
+            if not await self._parts.store.hosts():
+                try:
+                    return await self._drive_alone(whole_id, left_ms)
+                except StoreBusy:
+                    pass  # a host has come up in between: it drives
+            slice_ms = _LOOK_MS if left_ms is None else min(left_ms, _LOOK_MS)
+            run = await self._wait(whole_id, StoreEngine(self._parts.store, self._parts.clock), slice_ms)
+            left_ms = None if left_ms is None else left_ms - slice_ms
+            if stands_still(run.status) or (left_ms is not None and left_ms <= 0):
+                return run
 
     async def _drive_alone(self, run_id: str, wait_ms: int | None) -> RunView:
         logger = structlog.wrap_logger(
             structlog.PrintLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
         )
         host: Host = self._parts.host(HostTelemetry(logger), self._parts.settings(), only=run_id)
-        async with host.running():
-            run = await self._wait(run_id, host, wait_ms)
-            if stands_still(run.status):
-                await host.idle()  # what follows an ending, such as `on_workflow_complete`, is part of the drive
+        with redirect_stdout(sys.stderr):  # as in `load`
+            async with host.running():
+                run = await self._wait(run_id, host, wait_ms)
+                if stands_still(run.status):
+                    await host.idle()  # what follows an ending, such as `on_workflow_complete`, is part of the drive
         return await self.runs.get(run_id)
 
     async def _wait(self, run_id: str, engine: Engine, wait_ms: int | None) -> RunView:

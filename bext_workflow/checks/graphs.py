@@ -28,7 +28,7 @@ def check_graph(definition: WorkflowDefinition, where: str) -> Iterator[Finding]
 
 def _reached(definition: WorkflowDefinition, start: str) -> set[str]:
     """Every name that one or more transitions from `start` can lead to, `end` too."""
-    possible: Mapping[str, tuple[str, ...]] = {step.name: _choices(definition, step.name) for step in definition.steps}
+    possible: Mapping[str, tuple[str, ...]] = {step.name: definition.successors(step.name) for step in definition.steps}
     reached: set[str] = set()
     pending = [start]
     while pending:
@@ -36,10 +36,3 @@ def _reached(definition: WorkflowDefinition, start: str) -> set[str]:
         reached.update(fresh)
         pending.extend(fresh)
     return reached
-
-
-def _choices(definition: WorkflowDefinition, step: str) -> tuple[str, ...]:
-    """Where a run goes by default, where an outcome is told that it may send it, or where a time-out does."""
-    declared = definition.by_name[step]
-    late = (declared.wait.on_timeout,) if declared.wait and declared.wait.on_timeout else ()
-    return (definition.default_next(step), *declared.branches, *late)

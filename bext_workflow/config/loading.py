@@ -16,6 +16,7 @@ from bext_workflow.config.secrets import masked, resolve
 from bext_workflow.config.settings import Host, Plugin, Schedule, Settings, Step, Table, Workflow
 from bext_workflow.config.values import Address, parse_listen
 from bext_workflow.errors import ConfigError, InvalidJson
+from bext_workflow.model.fork import JoinDefinition, MapDefinition
 from bext_workflow.model.json import JsonObject, detach, verify
 from bext_workflow.plugin.overlay import StepEntry, WorkflowEntry
 from bext_workflow.plugin.registry import PluginSpec
@@ -182,11 +183,21 @@ def _step_entry(step: Step) -> StepEntry:
     tables = {"retries", "compensation_retries"} & step.model_fields_set
     return StepEntry(
         name=step.name,
-        stated=_stated(step, but={"name", "retries", "compensation_retries", "wait"}),
+        stated=_stated(step, but={"name", "retries", "compensation_retries", "wait", "join", "map"}) | _fork(step),
         retries=_stated(step.retries) if "retries" in tables else {},
         compensation_retries=_stated(step.compensation_retries) if "compensation_retries" in tables else {},
         wait=None if step.wait is None else _stated(step.wait),
     )
+
+
+def _fork(step: Step) -> JsonObject:
+    """What the step states of how it forks, as the definition has it."""
+    stated: JsonObject = {}
+    if step.join is not None:
+        stated["join"] = JoinDefinition(**_stated(step.join))
+    if step.map is not None:
+        stated["map"] = MapDefinition(**_stated(step.map))
+    return stated
 
 
 def _stated(table: Table, *, but: Collection[str] = ()) -> JsonObject:

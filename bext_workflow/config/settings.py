@@ -19,9 +19,10 @@ from bext_workflow.config.values import (
     check_store,
     check_text,
     check_timezone,
-    one_step_only,
+    one_or_several,
     supported_isolation,
 )
+from bext_workflow.model.fork import OnConflict
 from bext_workflow.model.json import Json
 from bext_workflow.model.policy import OnExhausted
 from bext_workflow.model.schedule import CatchUp, Overlap
@@ -93,13 +94,36 @@ class Wait(Table):
     )
 
 
+class Join(Table):
+    """Where the branches of a fork meet; it stands on the forking step."""
+
+    at: str = Field(description="the step before which the branches meet")
+    need: Literal["all", "any"] | Count = Field(
+        default="all", description="how many must arrive: all, any or a number; the others are stopped and undone"
+    )
+    on_conflict: Annotated[OnConflict, Field(strict=False)] = Field(
+        default=OnConflict.FAIL,
+        description="what two branches that set one key differently mean: fail, or last (in the order of next)",
+    )
+
+
+class Map(Table):
+    """One branch for each item of a list in the context; it stands on the forking step."""
+
+    over: Key = Field(description="the context key that holds the list")
+    at: str = Field(description="the step at which each item's branch begins")
+    join: str = Field(description="the step before which all of them meet")
+    max_concurrency: Count = Field(default=10, description="how many items are under way at once")
+    collect: Key | None = Field(
+        default=None, description="the context key that takes what the branches set, in the order of the items"
+    )
+
+
 class Step(Table):
     """A step of a workflow. In an overlay only the stated keys count."""
 
     later = {
         "heartbeat_ms": "give the step a timeout_ms",
-        "join": "write the steps as one sequence",
-        "map": "loop over the items inside one step",
         "workflow": "start the other run from a step, with a key of its own",
         "transactional": "let the step use run.idempotency_key",
         "rate": "limit the rate inside the step",
@@ -112,8 +136,12 @@ class Step(Table):
     retry_on: ErrorNames | None = Field(default=None, description="names of exceptions that are worth another attempt")
     idempotent: bool = Field(default=True, description="whether the step is safe to repeat with its idempotency key")
     timeout_ms: Milliseconds = Field(default=60_000, description="bound of one attempt; 0 means none")
-    next: Annotated[str | None, BeforeValidator(one_step_only)] = Field(
-        default=None, description='the step that follows, or "end"; absent: the next in the list'
+    next: Annotated[str | tuple[str, ...] | None, BeforeValidator(one_or_several)] = Field(
+        default=None, description='the step that follows, "end", or a list: a fork; absent: the next in the list'
+    )
+    join: Join | None = Field(default=None, description='where a fork meets, such as { at = "pack" }')
+    map: Map | None = Field(
+        default=None, description='a branch an item, such as { over = "parcels", at = "ship", join = "pack" }'
     )
     branches: Annotated[tuple[str, ...], Field(strict=False)] = Field(
         default=(), description="further steps that an outcome may choose as its next"

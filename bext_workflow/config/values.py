@@ -117,10 +117,13 @@ def parse_listen(text: str) -> Address:
     return Address(bare, int(port))
 
 
-def one_step_only(value: Json) -> Json:
-    if isinstance(value, list):
-        raise refusal("a list (a fork) is not yet supported", "name one step, or the choices in branches")
-    return value
+def one_or_several(value: Json) -> Json:
+    """A step name, or a list of them."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(name, str) for name in value):
+        return tuple(value)
+    raise refusal("is neither a step name nor a list of them", 'write next = "pack", or next = ["a", "b"] for a fork')
 
 
 def supported_isolation(value: Json) -> Json:

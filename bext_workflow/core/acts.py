@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from bext_workflow.core import backward, ending, forward, visits, waiting
 from bext_workflow.core.draft import Draft
-from bext_workflow.core.incidents import open_for_branch
+from bext_workflow.core.forks import forked_from
+from bext_workflow.core.incidents import open_for_branch, void_under_a_stop
 from bext_workflow.core.input import Cancel, Continued, Pause, Reopen, Resolve, Resume
-from bext_workflow.core.state import Incident, Phase, Stop
+from bext_workflow.core.state import ROOT, Incident, Phase, Stop
 from bext_workflow.core.work import left_in_place
 from bext_workflow.errors import Conflict
 from bext_workflow.model.event import (
@@ -30,13 +31,11 @@ from bext_workflow.model.event import (
 )
 from bext_workflow.model.status import Action, Call, IncidentKind, StopKind, WorkflowStatus
 
-_VOID_UNDER_A_STOP = (IncidentKind.EXHAUSTED, IncidentKind.POISON)
-
 
 def cancel(draft: Draft, given: Cancel) -> None:
     """Stops the run. Raises `Conflict` while it compensates, past a pivot, or when it has ended for good."""
     state = draft.state
-    if state.undo is not None and not state.status.terminal:
+    if state.compensating and not state.status.terminal:
         raise Conflict(f"the run is {state.status} and is being undone", mend="an undo cannot be cancelled")
     if state.pivoted:
         raise Conflict(
@@ -57,9 +56,9 @@ def expire(draft: Draft) -> None:
     draft.add(RunTimedOut())
     if not draft.state.pivoted:
         draft.add(StopRequested(kind=StopKind.TIMEOUT, by="host", reason=reason))
-        _void_incidents(draft, "host")
+        void_under_a_stop(draft, "host")
         return
-    for branch in draft.state.branches:
+    for branch in draft.state.live:
         if draft.state.incident_of(branch) is None:
             # The attempt that would be next has not been made: a retry makes it, and no number is passed over.
             made = branch.attempt - 1 if branch.phase is Phase.READY else branch.attempt
@@ -91,14 +90,19 @@ def reopen(draft: Draft, given: Reopen) -> None:
             _resolved(draft, incident, Action.RETRY, note=given.reason, by=given.by, act=given.act)
             draft.add(RunReopened(act=given.act, by=given.by, reason=given.reason, undo=True))
             return
-    if state.undo is not None:
+    if given.step in state.plan.definition.only_on_items:
+        raise Conflict(f"step {given.step!r} works on an item of a map", mend="retry from the step that maps")
+    if state.compensating:
         raise Conflict(
             f"the run is {state.status} and has been undone, in part or whole", mend="start a new run instead"
         )
+    if not state.branches:
+        raise Conflict("the run is FAILED and had come to its end", mend="start a new run instead")
     if given.step is not None and given.step not in state.plan.definition.by_name:
         names = ", ".join(state.plan.definition.by_name)
         raise Conflict(f"workflow {state.workflow!r} has no step {given.step!r}", mend=f"its steps: {names}")
     draft.add(RunReopened(act=given.act, by=given.by, reason=given.reason, step=given.step, new_visit=given.new_visit))
+    visits.went_on(draft, ROOT)
     waiting.deliver(draft)
 
 
@@ -109,7 +113,8 @@ def resolve(draft: Draft, given: Resolve) -> None:
         raise Conflict(f"incident {given.incident} is not open", mend="look at the run again")
     if given.action not in incident.actions:
         allowed = ", ".join(incident.actions)
-        raise Conflict(f"{given.action!r} does not answer an incident {incident.kind}", mend=f"use one of: {allowed}")
+        refused = f"{given.action.value!r} does not answer an incident {incident.kind}"
+        raise Conflict(refused, mend=f"use one of: {allowed}")
     match incident.kind:
         case IncidentKind.IN_DOUBT if incident.call is Call.UNDO:
             _answer_undo_in_doubt(draft, incident, given)
@@ -135,25 +140,14 @@ def _stop(draft: Draft, given: Cancel) -> None:
             now=given.now,
         )
     )
-    _void_incidents(draft, given.by)
-
-
-def _void_incidents(draft: Draft, by: str) -> None:
-    """Questions that a stop answers: whether to try again what now is not to be done at all."""
-    for incident in draft.state.incidents:
-        if incident.kind in _VOID_UNDER_A_STOP:
-            draft.add(
-                IncidentResolved(
-                    id=incident.id, kind=incident.kind, action=Action.CANCEL, note="the run was stopped", by=by
-                )
-            )
+    void_under_a_stop(draft, given.by)
 
 
 def _cancel_again(draft: Draft, given: Cancel, stop: Stop) -> None:
-    """A cancel may hurry the stop, and what a time-out began is then a person's cancel; the first reason stays."""
+    """A cancel may hurry the stop, and what the host began is then a person's cancel; the first reason stays."""
     if stop.compensate is not given.compensate:
         raise Conflict(f"the run is {draft.state.status} and is already being stopped, {_manner(stop.compensate)}")
-    if stop.kind is StopKind.TIMEOUT or (given.now and not stop.now):
+    if stop.kind is not StopKind.CANCEL or (given.now and not stop.now):
         now = given.now or stop.now
         draft.add(StopRequested(act=given.act, by=given.by, reason=stop.reason, compensate=stop.compensate, now=now))
     else:
@@ -176,8 +170,11 @@ def _undo_what_was_left(draft: Draft, given: Cancel) -> None:
 def _answer_step(draft: Draft, incident: Incident, given: Resolve) -> None:
     branch = draft.state.branch(incident.branch)
     match given.action:
+        case Action.DONE if (group := forked_from(draft.state, branch.id)) is not None:
+            _answered(draft, incident, given)
+            visits.merged_by_hand(draft, group, given.updates.value)
         case Action.DONE:
-            fault = visits.next_fault(draft, branch, given.next)
+            fault = visits.next_fault(draft, branch, given.next, given.updates.value)
             if fault is not None:
                 raise Conflict(fault)
             _answered(draft, incident, given)
@@ -199,7 +196,7 @@ def _answer_step(draft: Draft, incident: Incident, given: Resolve) -> None:
             waiting.deliver(draft)
         case Action.CLOSE if draft.state.pivoted:
             _answered(draft, incident, given)
-            ending.fail(draft, incident.reason)
+            visits.close(draft, draft.state.branch(branch.id), incident.reason)
         case Action.CLOSE:
             _answered(draft, incident, given)
             visits.fail_visit(draft, branch, incident.reason, compensate=False)
@@ -230,9 +227,14 @@ def _answer_undo_in_doubt(draft: Draft, incident: Incident, given: Resolve) -> N
 
 def _answer_compensation_failed(draft: Draft, incident: Incident, given: Resolve) -> None:
     _answered(draft, incident, given)
-    if given.action is Action.CLOSE:
-        return
-    draft.add(RunReopened(act=given.act, by=given.by, reason=given.note, undo=True))
+    if not draft.state.compensating:
+        _answer_loser(draft, incident, given)
+    elif given.action is not Action.CLOSE:
+        draft.add(RunReopened(act=given.act, by=given.by, reason=given.note, undo=True))
+        _answer_entry(draft, incident, given)
+
+
+def _answer_entry(draft: Draft, incident: Incident, given: Resolve) -> None:
     entry, _ = backward.current(draft)
     match given.action:
         case Action.RETRY:
@@ -241,9 +243,20 @@ def _answer_compensation_failed(draft: Draft, incident: Incident, given: Resolve
             backward.off_the_list(draft, entry, attempt=incident.attempt, by=given.by)
         case Action.SKIP:
             draft.add(UndoSkipped(branch=entry.branch, step=entry.step, visit=entry.visit, by=given.by))
-            ending.walk_on(draft)
+            backward.go_on(draft)
         case _:
             _impossible(given.action)
+
+
+def _answer_loser(draft: Draft, incident: Incident, given: Resolve) -> None:
+    """The undo of a branch that a join had no need of; the run itself goes forward."""
+    match given.action:
+        case Action.RETRY:
+            draft.add(AttemptRenewed(call=Call.UNDO))
+        case Action.CLOSE:
+            visits.stop_all(draft, incident.reason, compensate=False)
+        case _:
+            _answer_entry(draft, incident, given)
 
 
 def _answer_poison(draft: Draft, incident: Incident, given: Resolve) -> None:

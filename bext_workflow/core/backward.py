@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from bext_workflow.core import ending
+from bext_workflow.core import ending, joins, visits
 from bext_workflow.core.draft import Draft
+from bext_workflow.core.forks import undo_target
 from bext_workflow.core.incidents import open_completion_failed, open_for_undo
 from bext_workflow.core.input import Answer, Continued, Failed, Lost, Parked, Retried
-from bext_workflow.core.state import Undo
+from bext_workflow.core.state import ROOT, Undo
+from bext_workflow.errors import Conflict
 from bext_workflow.model.event import (
     AttemptCleared,
     AttemptFailed,
@@ -32,7 +34,7 @@ def undone(draft: Draft, end: Retried | Failed | Lost | None) -> None:
         case None:
             off_the_list(draft, entry, attempt=undo.attempt)
         case Retried():
-            _retry(draft, entry, undo, end.reason, unknown=False, traceback=None)
+            _retry(draft, entry, undo, end.reason, after_ms=end.after_ms)
         case Failed():
             compensation_failed(draft, end.reason, traceback=end.traceback)
         case Lost():
@@ -48,13 +50,13 @@ def verified(draft: Draft, answer: Answer) -> None:
         case Continued() | Parked():
             off_the_list(draft, entry, attempt=undo.attempt)
         case Retried():
-            _retry(draft, entry, undo, answer.reason, unknown=False, traceback=None)
+            _retry(draft, entry, undo, answer.reason, after_ms=answer.after_ms)
         case Failed():
             compensation_failed(draft, answer.reason)
         case NotDone() if undo.lost is not None and undo.lost.crashed:
             again(draft)
         case NotDone():
-            _retry(draft, entry, undo, "verified: not done", unknown=False, traceback=None)
+            _retry(draft, entry, undo, "verified: not done")
         case Unknown():
             open_for_undo(draft, entry, undo, IncidentKind.IN_DOUBT)
         case _:
@@ -75,16 +77,25 @@ def notified(draft: Draft, n: int, error: str | None) -> None:
 
 def current(draft: Draft) -> tuple[Completed, Undo]:
     """The entry that is being undone, and where its undo stands."""
-    entry, undo = draft.state.pending, draft.state.undo
+    entry, undo = undo_target(draft.state), draft.state.undo
     if entry is None or undo is None:
-        raise ValueError("nothing is being undone")
+        raise Conflict(f"the run is {draft.state.status} and nothing of it is being undone")
     return entry, undo
 
 
 def off_the_list(draft: Draft, entry: Completed, *, attempt: int, by: str | None = None) -> None:
     """The entry is undone, by the plugin or by a person."""
     draft.add(StepCompensated(branch=entry.branch, step=entry.step, visit=entry.visit, attempt=attempt, by=by))
-    ending.walk_on(draft)
+    go_on(draft)
+
+
+def go_on(draft: Draft) -> None:
+    """After an entry is off the list: on to the next one, or to what comes after the undo."""
+    if draft.state.compensating:
+        ending.walk_on(draft)
+    else:
+        joins.losers_walk_on(draft)
+        visits.went_on(draft, ROOT)
 
 
 def again(draft: Draft) -> None:
@@ -96,10 +107,11 @@ def again(draft: Draft) -> None:
 
 
 def compensation_failed(draft: Draft, reason: str, traceback: str | None = None) -> None:
-    """The walk stops here: the run is FAILED, the rest stays recorded, a person decides."""
+    """The walk stops here and a person decides: the run is FAILED, or, if these were losers, SUSPENDED."""
     entry, undo = current(draft)
     open_for_undo(draft, entry, undo, IncidentKind.COMPENSATION_FAILED, reason=reason, traceback=traceback)
-    ending.fail(draft, draft.state.failure or reason)
+    if draft.state.compensating:
+        ending.fail(draft, draft.state.failure or reason)
 
 
 def lost_in_doubt(draft: Draft, lost: Lost, *, crashed: bool) -> None:
@@ -133,11 +145,21 @@ def _lose(draft: Draft, entry: Completed, undo: Undo, lost: Lost) -> None:
         compensation_failed(draft, lost.reason, lost.traceback)
 
 
-def _retry(draft: Draft, entry: Completed, undo: Undo, reason: str, *, unknown: bool, traceback: str | None) -> None:
+def _retry(
+    draft: Draft,
+    entry: Completed,
+    undo: Undo,
+    reason: str,
+    *,
+    after_ms: int | None = None,
+    unknown: bool = False,
+    traceback: str | None = None,
+) -> None:
     policy = draft.state.plan.step(entry.step).compensation_retries
     if undo.spent + 1 >= policy.max_attempts:
         compensation_failed(draft, f"retries exhausted: {reason}", traceback)
         return
+    wait = policy.delay_ms(undo.spent + 2, draft.jitter) if after_ms is None else after_ms
     draft.add(
         AttemptFailed(
             call=Call.UNDO,
@@ -146,7 +168,7 @@ def _retry(draft: Draft, entry: Completed, undo: Undo, reason: str, *, unknown: 
             visit=entry.visit,
             attempt=undo.attempt,
             reason=reason,
-            retry_at=draft.now + policy.delay_ms(undo.spent + 2, draft.jitter),
+            retry_at=draft.now + wait,
             unknown=unknown,
             traceback=traceback,
         )

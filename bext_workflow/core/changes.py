@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from msgspec.structs import replace
 
+from bext_workflow.core.forks import forked_from, is_loser, item_of, undo_target, without
+from bext_workflow.core.moves import Changes, changed, entered, kept_contexts, moved_on, refilled, written
 from bext_workflow.core.state import Branch, Ending, Incident, OwnVisit, Phase, Signal, State, Stop, Undo
 from bext_workflow.model.event import (
     ActIgnored,
@@ -20,6 +20,7 @@ from bext_workflow.model.event import (
     EvidenceAttached,
     IncidentOpened,
     IncidentResolved,
+    LosersUndoStarted,
     Recovered,
     RunCancelled,
     RunCompensated,
@@ -36,13 +37,9 @@ from bext_workflow.model.event import (
     WaitEnded,
     WaitOpened,
 )
-from bext_workflow.model.names import END
 from bext_workflow.model.run import Completed
-from bext_workflow.model.status import Call, IncidentKind, WaitEnd, WorkflowStatus
+from bext_workflow.model.status import Action, Call, IncidentKind, StopKind, WaitEnd, WorkflowStatus
 from bext_workflow.model.wait import WaitFor
-
-Changes: TypeAlias = dict[str, object]
-"""New values of fields of `State`."""
 
 
 def run_started(state: State, event: RunStarted, at: int) -> Changes:
@@ -87,15 +84,21 @@ def attempt_cleared(state: State, event: AttemptCleared, at: int) -> Changes:
 
 
 def attempt_renewed(state: State, event: AttemptRenewed, at: int) -> Changes:
-    if event.call is Call.COMPLETE:
-        notice = state.notices[0]
-        return _notice(state, phase=Phase.READY, spent=0, ready_at=0, attempt=notice.attempt + 1)
-    return _renewed(state, event.branch, at)
+    match event.call:
+        case Call.STEP:
+            return _renewed(state, event.branch, at)
+        case Call.UNDO:
+            return _undo_renewed(state)
+        case Call.COMPLETE:
+            attempt = state.notices[0].attempt + 1
+            return _notice(state, phase=Phase.READY, spent=0, ready_at=0, attempt=attempt)
 
 
 def _renewed(state: State, id_: int, at: int) -> Changes:
     """Another attempt of the visit with a new budget; of a wait, its whole time again."""
     branch = state.branch(id_)
+    if forked_from(state, id_) is not None:
+        return _branch(state, id_, phase=Phase.FORKED)  # its visit is done: it waits for its join, as before
     wait = branch.wait
     if wait is None:
         return _branch(
@@ -106,35 +109,40 @@ def _renewed(state: State, id_: int, at: int) -> Changes:
 
 
 def step_completed(state: State, event: StepCompleted, at: int) -> Changes:
+    branch = state.branch(event.branch)
     done = Completed(
         step=event.step,
         visit=event.visit,
         branch=event.branch,
+        place=branch.place,
         updates=event.updates.value,
         undo_data=event.undo_data,
+        index=branch.index,
+        item=item_of(state, branch),
         before=state.pending,
     )
     pivoted = state.pivoted or state.plan.step(event.step).pivot
-    changes: Changes = {
-        "pending": done,
-        "context": state.context.merged(event.updates.value),
-        "pivoted": pivoted,
-    }
+    changes = {"pending": done, "pivoted": pivoted} | written(state, branch, event.updates.value)
+    after = replace(state, **changes)
     # A stop lets nothing new begin. Past a pivot there is no way back: the branch then stands where it would go on,
     # for a person to see, unless what was done was to be left in place anyway.
     stop = state.stop
     past_return = pivoted and stop is not None and stop.compensate
-    if stop is not None and not past_return:
-        return changes | {"branches": _without(state, event.branch)}
-    if event.wait is not None:
-        return changes | _parked(state, event.branch, event.wait)
-    return changes | _moved_on(state, event.branch, event.next, at)
+    if event.wait is not None and not is_loser(after, branch):
+        changes |= _parked(after, event.branch, event.wait)
+    else:
+        changes |= moved_on(after, event.branch, event.next, event.fork, at)
+    return changes if stop is None or past_return else changes | _stopped(state, replace(after, **changes), branch)
 
 
-def _moved_on(state: State, branch: int, next_: str, at: int) -> Changes:
-    if next_ == END:
-        return {"branches": _without(state, branch)}
-    return _entered(state, branch, next_, at)
+def _stopped(before: State, after: State, moved: Branch) -> Changes:
+    """Under a stop the branch, and what has forked from it, stands still before the visit that would be next."""
+    known = {branch.id for branch in before.branches} - {moved.id}
+    still = tuple(
+        branch if branch.id in known or not branch.live else replace(branch, phase=Phase.STOPPED, attempt=0)
+        for branch in after.branches
+    )
+    return {"branches": still}
 
 
 def _parked(state: State, branch: int, wait: WaitFor) -> Changes:
@@ -146,16 +154,19 @@ def wait_opened(state: State, event: WaitOpened, at: int) -> Changes:
 
 
 def wait_ended(state: State, event: WaitEnded, at: int) -> Changes:
-    changes: Changes = {
-        "context": state.context.merged(event.updates.value),
+    branch = state.branch(event.branch)
+    changes = written(state, branch, event.updates.value) | {
         "signals": tuple(signal for signal in state.signals if signal.act != event.signal),
     }
     if event.completes:
-        done = Completed(step=event.step, visit=event.visit, branch=event.branch, before=state.pending)
+        done = Completed(
+            step=event.step, visit=event.visit, branch=event.branch, place=branch.place, before=state.pending
+        )
         changes |= {"pending": done, "pivoted": state.pivoted or state.plan.step(event.step).pivot}
+    after = replace(state, **changes)
     if event.how is WaitEnd.STOP:
-        return changes | {"branches": _without(state, event.branch)}
-    return changes | _moved_on(state, event.branch, event.next, at)
+        return changes | _branch(after, event.branch, phase=Phase.STOPPED)
+    return changes | moved_on(after, event.branch, event.next, event.fork, at)
 
 
 def signal_received(state: State, event: SignalReceived, at: int) -> Changes:
@@ -169,7 +180,8 @@ def signal_received(state: State, event: SignalReceived, at: int) -> Changes:
 
 
 def step_failed(state: State, event: StepFailed, at: int) -> Changes:
-    acted = state.branch(event.branch).acted or event.own
+    branch = state.branch(event.branch)
+    acted = branch.acted or event.own
     changes = _branch(state, event.branch, phase=Phase.FAILED, attempt=event.attempt, acted=acted)
     return changes | _own(state, event) | {"failure": state.failure or event.reason}
 
@@ -177,16 +189,21 @@ def step_failed(state: State, event: StepFailed, at: int) -> Changes:
 def _own(state: State, event: StepFailed | BranchSettled) -> Changes:
     if not event.own:
         return {}
-    return {"own": (*state.own, OwnVisit(event.branch, event.step, event.visit))}
+    branch = state.branch(event.branch)
+    own = OwnVisit(event.branch, event.step, event.visit, branch.place, branch.index, item_of(state, branch))
+    return {"own": (*state.own, own)}
 
 
 def stop_requested(state: State, event: StopRequested, at: int) -> Changes:
     stop = Stop(kind=event.kind, by=event.by, reason=event.reason, compensate=event.compensate, now=event.now)
-    return {"stop": stop, "inbox": event.act or state.inbox, "paused": False}
+    paused = state.paused and event.kind is StopKind.FAILURE  # a person's pause holds what a failing branch leads to
+    return {"stop": stop, "inbox": event.act or state.inbox, "paused": paused}
 
 
 def branch_settled(state: State, event: BranchSettled, at: int) -> Changes:
-    return {"branches": _without(state, event.branch)} | _own(state, event)
+    acted = state.branch(event.branch).acted or event.own
+    settled = _branch(state, event.branch, phase=Phase.STOPPED, attempt=event.attempt, lost=None, acted=acted)
+    return settled | _own(state, event)
 
 
 def compensation_started(state: State, event: CompensationStarted, at: int) -> Changes:
@@ -194,6 +211,8 @@ def compensation_started(state: State, event: CompensationStarted, at: int) -> C
         "status": WorkflowStatus.COMPENSATING,
         "failure": state.failure or event.reason,
         "branches": (),
+        "groups": (),
+        "contexts": kept_contexts(state, state.branches),
         "undo": Undo(),
         "ended_at": None,
     }
@@ -203,8 +222,21 @@ def _own_listed(state: State) -> Changes:
     """The failed visits that may have acted go on top of the list: they are undone first."""
     pending = state.pending
     for own in state.own:
-        pending = Completed(step=own.step, visit=own.visit, branch=own.branch, own=True, before=pending)
+        pending = Completed(
+            step=own.step,
+            visit=own.visit,
+            branch=own.branch,
+            place=own.place,
+            index=own.index,
+            item=own.item,
+            own=True,
+            before=pending,
+        )
     return {"pending": pending, "own": ()}
+
+
+def losers_undo_started(state: State, event: LosersUndoStarted, at: int) -> Changes:
+    return _own_listed(state) | {"undo": Undo(group=event.group)}
 
 
 def step_compensated(state: State, event: StepCompensated, at: int) -> Changes:
@@ -216,10 +248,11 @@ def undo_skipped(state: State, event: UndoSkipped, at: int) -> Changes:
 
 
 def _taken_off(state: State) -> Changes:
-    if state.pending is None:
+    target = undo_target(state)
+    if target is None:
         raise ValueError("nothing is left to undo")
-    rest = state.pending.before
-    return {"pending": rest, "undo": Undo()}
+    group = state.undo.group if state.undo is not None else None
+    return {"pending": without(state.pending, target), "undo": Undo(group=group)}
 
 
 def incident_opened(state: State, event: IncidentOpened, at: int) -> Changes:
@@ -253,6 +286,8 @@ def incident_resolved(state: State, event: IncidentResolved, at: int) -> Changes
     incident = state.incident(event.id)
     if incident is not None and incident.kind is IncidentKind.STUCK_AFTER_PIVOT:
         changes["stop"] = None  # a person has decided where the run goes: the stop that led here is answered
+    if event.kind is IncidentKind.COMPENSATION_FAILED and event.action == Action.CLOSE and not state.compensating:
+        changes["undo"] = None  # losers whose undo a person has given up
     if event.act:
         changes["inbox"] = event.act
     return changes
@@ -264,16 +299,41 @@ def evidence_attached(state: State, event: EvidenceAttached, at: int) -> Changes
 
 def run_reopened(state: State, event: RunReopened, at: int) -> Changes:
     changes: Changes = {"ended_at": None, "inbox": event.act or state.inbox}
-    renewed: Changes = {"phase": Phase.READY, "spent": 0, "ready_at": 0, "lost": None}
     if event.undo:
-        undo = _undo(state, attempt=_current_undo(state).attempt + 1, **renewed)
-        return changes | undo | {"status": WorkflowStatus.COMPENSATING}
-    failed = state.branches[0]
+        return changes | _undo_renewed(state) | {"status": WorkflowStatus.COMPENSATING}
     changes |= {"status": WorkflowStatus.RUNNING, "failure": None, "stop": None}
     changes |= {"timed_from": at, "timed_out": False}  # the run's own time is renewed with the budget
-    if event.step is not None or event.new_visit:
-        return changes | _own_listed(state) | _entered(state, failed.id, event.step or failed.step, at)
-    return changes | _renewed(state, failed.id, at) | {"own": ()}
+    if event.step is not None:
+        alone = replace(state, branches=state.branches[:1], groups=(), contexts=kept_contexts(state, state.branches))
+        moved = {"branches": alone.branches, "groups": (), "contexts": alone.contexts}
+        return changes | _own_listed(state) | moved | entered(alone, state.branches[0].id, event.step, at)
+    return changes | _taken_up(state, event.new_visit, at)
+
+
+def _taken_up(state: State, new_visit: bool, at: int) -> Changes:
+    """Every branch that had failed, or was stopped for it, goes on where it stood. Losers have settled for good."""
+    changes: Changes = {} if new_visit else {"own": ()}
+    if new_visit:
+        changes |= _own_listed(state)
+    after = state
+    for branch in state.branches:
+        if branch.phase is Phase.FORKED or is_loser(state, branch):
+            continue
+        anew = new_visit and branch.phase is not Phase.STOPPED and forked_from(state, branch.id) is None
+        moved = entered(after, branch.id, branch.step, at) if anew else _renewed(after, branch.id, at)
+        after = replace(after, **moved)
+    after = refilled(after, at)
+    return changes | {
+        "branches": after.branches,
+        "groups": after.groups,
+        "visits": after.visits,
+        "places": after.places,
+    }
+
+
+def _undo_renewed(state: State) -> Changes:
+    attempt = _current_undo(state).attempt + 1
+    return _undo(state, phase=Phase.READY, spent=0, ready_at=0, lost=None, attempt=attempt)
 
 
 def run_completed(state: State, event: RunCompleted, at: int) -> Changes:
@@ -285,11 +345,12 @@ def run_compensated(state: State, event: RunCompensated, at: int) -> Changes:
 
 
 def run_cancelled(state: State, event: RunCancelled, at: int) -> Changes:
-    return _ended(state, WorkflowStatus.CANCELLED, event.notify, at)
+    return _ended(state, WorkflowStatus.CANCELLED, event.notify, at) | {"undo": None}
 
 
 def run_failed(state: State, event: RunFailed, at: int) -> Changes:
-    return _ended(state, WorkflowStatus.FAILED, event.notify, at) | {"failure": state.failure or event.reason}
+    changes = _ended(state, WorkflowStatus.FAILED, event.notify, at) | {"failure": state.failure or event.reason}
+    return changes if state.compensating else changes | {"undo": None}
 
 
 def _ended(state: State, status: WorkflowStatus, notify: bool, at: int) -> Changes:
@@ -310,9 +371,10 @@ def recovered(state: State, event: Recovered, at: int) -> Changes:
         "branches": tuple(_cut_off(state, branch) for branch in state.branches),
         "notices": tuple(_notice_cut_off(notice) for notice in state.notices),
     }
-    if state.undo is not None and state.pending is not None:
+    target = undo_target(state)
+    if state.undo is not None and target is not None:
         phases.append(state.undo.phase)
-        if state.undo.phase is Phase.STARTED and state.plan.step(state.pending.step).undo_idempotent:
+        if state.undo.phase is Phase.STARTED and state.plan.step(target.step).undo_idempotent:
             changes["undo"] = replace(state.undo, phase=Phase.READY)
     if not state.suspect or Phase.STARTED in phases:
         changes["recoveries"] = state.recoveries + 1
@@ -339,22 +401,8 @@ def act_ignored(state: State, event: ActIgnored, at: int) -> Changes:
     return {"inbox": event.act}
 
 
-def _entered(state: State, branch: int, step: str, at: int) -> Changes:
-    """The branch stands at a new visit of `step`."""
-    visit = state.visits.get(step, 0) + 1
-    fresh = Branch(id=branch, step=step, visit=visit, entered_at=at)
-    return {
-        "branches": tuple(fresh if old.id == branch else old for old in state.branches),
-        "visits": state.visits.merged({step: visit}),
-    }
-
-
 def _branch(state: State, id_: int, **changes: object) -> Changes:
-    return {"branches": tuple(replace(b, **changes) if b.id == id_ else b for b in state.branches)}
-
-
-def _without(state: State, id_: int) -> tuple[Branch, ...]:
-    return tuple(branch for branch in state.branches if branch.id != id_)
+    return {"branches": changed(state.branches, id_, **changes)}
 
 
 def _current_undo(state: State) -> Undo:

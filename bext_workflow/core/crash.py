@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bext_workflow.core import backward, forward
 from bext_workflow.core.draft import Draft
+from bext_workflow.core.forks import undo_target
 from bext_workflow.core.incidents import open_completion_failed, open_for_branch, open_for_undo, open_poison
 from bext_workflow.core.input import Late, Lost, Recovered
 from bext_workflow.core.state import POISON_AFTER, Phase, State
@@ -32,13 +33,13 @@ def _cut_off_step(draft: Draft, before: State) -> None:
     for branch in draft.state.branches:
         if branch.phase is Phase.STARTED:
             forward.lost_in_doubt(draft, branch, _DIED, crashed=True)
-        elif branch.phase is Phase.IN_DOUBT and before.suspect and not _person_asked(draft.state):
+        elif branch.phase is Phase.IN_DOUBT and before.suspect and draft.state.incident_of(branch) is None:
             # `verify_step` itself may be what kills the hosts: a person is asked instead.
             open_for_branch(draft, branch, IncidentKind.IN_DOUBT)
 
 
 def _cut_off_undo(draft: Draft, before: State) -> None:
-    undo, entry = draft.state.undo, draft.state.pending
+    undo, entry = draft.state.undo, undo_target(draft.state)
     if undo is None or entry is None:
         return
     if undo.phase is Phase.STARTED:
@@ -60,14 +61,11 @@ def _person_asked(state: State) -> bool:
 
 def late(draft: Draft, given: Late) -> None:
     """A result of an attempt that was given up: evidence for the incident that waits, if it still does."""
+    wanted = (given.call, given.place, given.step, given.visit, given.attempt)
     for incident in draft.state.incidents:
-        subject = (incident.call, incident.step, incident.visit, incident.attempt)
-        if incident.kind is IncidentKind.IN_DOUBT and subject == (
-            given.call,
-            given.step,
-            given.visit,
-            given.attempt,
-        ):
+        place = draft.state.places.get(str(incident.branch), "")
+        subject = (incident.call, place, incident.step, incident.visit, incident.attempt)
+        if incident.kind is IncidentKind.IN_DOUBT and subject == wanted:
             draft.add(EvidenceAttached(act=given.act, id=incident.id, evidence=given.evidence))
             return
     draft.add(ActIgnored(act=given.act, kind="late", reason="nobody waits for this result any more"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import assert_never
 
 import msgspec
+from msgspec.structs import replace
 
 from bext_workflow.core import acts, backward, crash, forward, visits, waiting
 from bext_workflow.core.draft import Draft
@@ -33,7 +34,7 @@ from bext_workflow.core.input import (
     Undone,
     Verified,
 )
-from bext_workflow.core.state import State
+from bext_workflow.core.state import Branch, Phase, State
 from bext_workflow.errors import Conflict
 from bext_workflow.model.event import AttemptStarted, Event, RunStarted
 from bext_workflow.model.status import LIVE, Call, WorkflowStatus
@@ -50,7 +51,7 @@ LEGAL: dict[type, frozenset[WorkflowStatus]] = {
     TimerDue: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.WAITING, WorkflowStatus.SUSPENDED}),
     Expired: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.WAITING, WorkflowStatus.SUSPENDED}),
     Settled: LIVE - {WorkflowStatus.COMPENSATING},
-    Undone: frozenset({WorkflowStatus.COMPENSATING, WorkflowStatus.SUSPENDED}),
+    Undone: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.COMPENSATING, WorkflowStatus.SUSPENDED}),
     Notified: _ANY - {WorkflowStatus.PENDING},
     Recovered: _ANY,
     Late: _ANY,
@@ -96,8 +97,7 @@ def _apply(draft: Draft, given: Input) -> None:
         case Verified():
             forward.verified(draft, draft.state.branch(given.branch), given.answer)
         case Settled():
-            stop = draft.state.stop
-            visits.settle(draft, draft.state.branch(given.branch), reason=stop.reason if stop else "")
+            _settle(draft, draft.state.branch(given.branch))
         case Notified():
             backward.notified(draft, given.n, given.error)
         case Opened():
@@ -124,6 +124,14 @@ def _apply(draft: Draft, given: Input) -> None:
             acts.resume(draft, given)
         case _:
             assert_never(given)
+
+
+def _settle(draft: Draft, branch: Branch) -> None:
+    """The attempt that would have been next is not made."""
+    made = branch.attempt - 1 if branch.phase is Phase.READY else branch.attempt
+    stop = draft.state.stop
+    reason = "its join has no need of it" if stop is None else stop.reason
+    visits.settle(draft, replace(branch, attempt=made), reason=reason)
 
 
 def _intend(draft: Draft, given: Intended) -> None:

@@ -11,12 +11,12 @@ from bext_workflow.model.event import Event
 
 
 class Draft:
-    """Collects the events of one `decide`, each seen by the rules that come after it."""
+    """Collects the events of one `decide`, each seen by the rules that come after it. `before`: without any of them."""
 
-    __slots__ = ("events", "jitter", "now", "state")
+    __slots__ = ("before", "events", "jitter", "now", "state")
 
     def __init__(self, state: State, now: int, jitter: float) -> None:
-        self.state = state
+        self.before = self.state = state
         self.now = now
         self.jitter = jitter
         self.events: list[Event] = []

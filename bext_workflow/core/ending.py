@@ -16,8 +16,11 @@ from bext_workflow.model.status import StopKind
 
 
 def complete(draft: Draft) -> None:
-    """Every branch has ended."""
-    draft.add(RunCompleted(notify=draft.state.plan.notifies))
+    """Every branch has ended. A loser's undo that a person let be keeps the run from having ended well."""
+    if draft.state.skipped:
+        fail(draft, "an undo was skipped")
+    else:
+        draft.add(RunCompleted(notify=draft.state.plan.notifies))
 
 
 def fail(draft: Draft, reason: str) -> None:
@@ -34,7 +37,7 @@ def compensate(draft: Draft, reason: str) -> None:
 def walk_on(draft: Draft) -> None:
     """After an entry is off the list: ends the run if it was the last one. A step without an undo counts as undone."""
     notify = draft.state.plan.notifies
-    while (entry := draft.state.pending) is not None and _nothing_to_undo(draft, entry):
+    while (entry := draft.state.pending) is not None and nothing_to_undo(draft, entry):
         draft.add(StepCompensated(branch=entry.branch, step=entry.step, visit=entry.visit, no_undo=True))
     if draft.state.pending is not None:
         return
@@ -44,25 +47,27 @@ def walk_on(draft: Draft) -> None:
         draft.add(RunCompensated(notify=notify))
 
 
-def _nothing_to_undo(draft: Draft, entry: Completed) -> bool:
+def nothing_to_undo(draft: Draft, entry: Completed) -> bool:
     """Steps of a plugin without undo, and the host's own waits."""
     return not draft.state.plan.undoes or draft.state.plan.step(entry.step).hosted
 
 
 def conclude_stop(draft: Draft) -> None:
-    """Under a stop: once every branch has settled, the walk back begins, or the run is CANCELLED.
+    """Under a stop, once every branch has settled: the walk back begins, or the run ends as it is.
 
     What a last step has done that is a pivot cannot be undone: it is left in place, with all before it. If nobody but
     the clock wanted the stop, the run has come to its end all the same.
     """
     state = draft.state
-    if state.stop is None or state.branches:
+    stop = state.stop
+    if stop is None or state.live:
         return
-    if state.pivoted and state.stop.kind is StopKind.TIMEOUT:
+    nothing_done = state.pending is None and not state.own
+    if state.pivoted and stop.kind is StopKind.TIMEOUT:
         complete(draft)
-        return
-    nothing_done = state.pending is None and not state.own and state.stop.kind is StopKind.CANCEL
-    if state.stop.compensate and not state.pivoted and not nothing_done:
-        compensate(draft, state.stop.reason)
+    elif stop.kind is StopKind.FAILURE and not stop.compensate:
+        fail(draft, stop.reason)
+    elif stop.compensate and not state.pivoted and not (nothing_done and stop.kind is StopKind.CANCEL):
+        compensate(draft, stop.reason)
     else:
         draft.add(RunCancelled(notify=state.plan.notifies))

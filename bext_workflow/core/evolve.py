@@ -7,8 +7,8 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from bext_workflow.core import changes
-from bext_workflow.core.changes import Changes
+from bext_workflow.core import changes, moves
+from bext_workflow.core.moves import Changes
 from bext_workflow.core.state import Branch, Phase, Plan, State
 from bext_workflow.model.context import Layers
 from bext_workflow.model.event import (
@@ -25,6 +25,9 @@ from bext_workflow.model.event import (
     EvidenceAttached,
     IncidentOpened,
     IncidentResolved,
+    JoinDecided,
+    JoinOpened,
+    LosersUndoStarted,
     Recovered,
     RunCancelled,
     RunCompensated,
@@ -144,6 +147,12 @@ def _changes(state: State, event: Event, at: int) -> Changes:
             return changes.wait_opened(state, event, at)
         case WaitEnded():
             return changes.wait_ended(state, event, at)
+        case JoinDecided():
+            return moves.join_decided(state, event, at)
+        case LosersUndoStarted():
+            return changes.losers_undo_started(state, event, at)
+        case JoinOpened():
+            return moves.join_opened(state, event, at)
         case SignalReceived():
             return changes.signal_received(state, event, at)
         case UndoSkipped():
@@ -178,11 +187,17 @@ def _live_status(state: State) -> WorkflowStatus:
         return state.status
     if state.paused or any(incident.kind is IncidentKind.POISON for incident in state.incidents):
         return WorkflowStatus.SUSPENDED
-    if state.undo is not None:
-        held = any(incident.call is Call.UNDO for incident in state.incidents)
-        return WorkflowStatus.SUSPENDED if held else WorkflowStatus.COMPENSATING
-    held_branches = {incident.branch for incident in state.incidents if incident.call is Call.STEP}
-    free = [branch for branch in state.branches if branch.id not in held_branches]
-    if not state.branches or any(branch.phase is not Phase.WAITING for branch in free):
+    undo_held = any(incident.call is Call.UNDO for incident in state.incidents)
+    if state.compensating:
+        return WorkflowStatus.SUSPENDED if undo_held else WorkflowStatus.COMPENSATING
+    if undo_held:
+        return WorkflowStatus.SUSPENDED
+    held = {incident.branch for incident in state.incidents if incident.call is Call.STEP}
+    parked = False
+    for branch in state.branches:
+        if branch.live and branch.phase is not Phase.WAITING and branch.id not in held:
+            return WorkflowStatus.RUNNING
+        parked = parked or branch.phase is Phase.WAITING
+    if state.undo is not None or not (held or parked):
         return WorkflowStatus.RUNNING
-    return WorkflowStatus.SUSPENDED if held_branches else WorkflowStatus.WAITING
+    return WorkflowStatus.SUSPENDED if held else WorkflowStatus.WAITING

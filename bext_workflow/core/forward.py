@@ -6,6 +6,7 @@ from typing import assert_never
 
 from bext_workflow.core import visits, waiting
 from bext_workflow.core.draft import Draft
+from bext_workflow.core.forks import is_loser
 from bext_workflow.core.incidents import open_for_branch
 from bext_workflow.core.input import Answer, Continued, End, Failed, Lost, Parked, Retried
 from bext_workflow.core.state import Branch
@@ -23,7 +24,7 @@ def finish(draft: Draft, branch: Branch, end: End) -> None:
     """An attempt ended."""
     match end:
         case Continued():
-            fault = visits.next_fault(draft, branch, end.next)
+            fault = visits.next_fault(draft, branch, end.next, end.updates.value)
             if fault is None:
                 visits.complete_visit(draft, branch, end)
             else:
@@ -48,7 +49,7 @@ def finish(draft: Draft, branch: Branch, end: End) -> None:
 def verified(draft: Draft, branch: Branch, answer: Answer) -> None:
     """`verify_step` answered for the attempt in doubt. What it cannot tell, a person must."""
     match answer:
-        case Continued() if visits.next_fault(draft, branch, answer.next) is None:
+        case Continued() if visits.next_fault(draft, branch, answer.next, answer.updates.value) is None:
             visits.complete_visit(draft, branch, answer)
         case Parked() if waiting.park_fault(draft, branch, answer) is None:
             waiting.park(draft, branch, answer)
@@ -66,7 +67,7 @@ def verified(draft: Draft, branch: Branch, answer: Answer) -> None:
 
 def not_done(draft: Draft, branch: Branch, *, repeat: bool) -> None:
     """The attempt in doubt did not act: it is made again (`repeat`), or counts as a Retry."""
-    if draft.state.stop is not None:
+    if draft.state.stop is not None or is_loser(draft.state, branch):
         visits.settle(draft, branch, reason="the attempt in doubt did not act", own=False)
     elif repeat:
         draft.add(AttemptCleared(branch=branch.id, step=branch.step, visit=branch.visit, attempt=branch.attempt))
@@ -106,7 +107,7 @@ def _lose(draft: Draft, branch: Branch, lost: Lost) -> None:
 def _retry(
     draft: Draft, branch: Branch, reason: str, *, after_ms: int | None, unknown: bool, traceback: str | None
 ) -> None:
-    if draft.state.stop is not None:
+    if draft.state.stop is not None or is_loser(draft.state, branch):
         visits.settle(draft, branch, reason=reason, own=visits.owns_undo(draft, branch, unknown), traceback=traceback)
         return
     policy = draft.state.plan.step(branch.step).retries

@@ -36,6 +36,7 @@ def write_act(act: ActInput) -> tuple[str, bytes]:
         case Late():
             data = {
                 "call": act.call,
+                "place": act.place,
                 "step": act.step,
                 "visit": act.visit,
                 "attempt": act.attempt,

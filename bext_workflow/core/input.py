@@ -10,12 +10,15 @@ from bext_workflow.model.json import EMPTY, Document, Json
 from bext_workflow.model.outcome import NotDone, Unknown
 from bext_workflow.model.status import Action, Call
 
+Next: TypeAlias = str | tuple[str, ...] | None
+"""Where an outcome wants to go: one step, several (a fork), or where the definition says."""
+
 
 class Continued(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The attempt did its work. `next` of None takes the definition's."""
 
     updates: Document = EMPTY
-    next: str | None = None
+    next: Next = None
     undo_data: Json = None
 
 
@@ -27,7 +30,7 @@ class Parked(msgspec.Struct, frozen=True, kw_only=True):
     until: int | None = None
     for_ms: int | None = None
     into: str | None = None
-    next: str | None = None
+    next: Next = None
     on_timeout: str | None = None
     undo_data: Json = None
 
@@ -141,6 +144,7 @@ class Late(msgspec.Struct, frozen=True, kw_only=True):
 
     act: int
     call: Call
+    place: str = ""
     step: str
     visit: int
     attempt: int
@@ -176,7 +180,7 @@ class Resolve(msgspec.Struct, frozen=True, kw_only=True):
     action: Action
     note: str
     updates: Document = EMPTY
-    next: str | None = None
+    next: Next = None
     undo_data: Json = None
 
 

@@ -34,7 +34,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 class Phase(StrEnum):
     """Where a call stands. READY: may be made at `ready_at` (ms; 0: at once, whatever a clock that was set back says).
 
-    STARTED: its intent is durable and it may be running.
+    STARTED: its intent is durable and it may be running. Of branches alone: WAITING is parked; FORKED stands still till
+    its fork's branches have met; FAILED and STOPPED have ended without completing their visit, and are what a person's
+    retry takes up again.
     """
 
     READY = "ready"
@@ -42,7 +44,9 @@ class Phase(StrEnum):
     IN_DOUBT = "in_doubt"
     HELD = "held"
     WAITING = "waiting"
+    FORKED = "forked"
     FAILED = "failed"
+    STOPPED = "stopped"
 
 
 class Branch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -51,6 +55,10 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `attempt` runs or runs next; `spent` attempts count against the policy since the visit, or a person's retry, began.
     `recorded`: attempts are written before they are called. `acted`: an earlier attempt may have acted. `lost`: how the
     attempt in doubt was lost. `wait`: what a parked branch waits for, since event `wait_opened`.
+
+    A branch of a fork belongs to the group of that id, has a `context` of its own, and remembers what it has `written`
+    since the fork. In maps `place` is its index path, such as `[3]` or `[3][0]`, a part of its keys; `index` is the
+    last of it, in the map whose group is `item_group`.
     """
 
     id: int
@@ -66,10 +74,52 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     wait: WaitFor | None = None
     wait_opened: int = 0
     entered_at: int = 0
+    group: int | None = None
+    place: str = ""
+    index: int | None = None
+    item_group: int | None = None
+    context: Layers | None = None
+    written: Layers = Layers()
+
+    @property
+    def live(self) -> bool:
+        """Whether something is yet to come of it by itself, or by an answer to its incident."""
+        return self.phase not in _STILL
+
+
+_STILL = frozenset({Phase.FORKED, Phase.FAILED, Phase.STOPPED})
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A fork whose branches have not met yet; `id` is the seq of its event, `parent` the branch that forked.
+
+    `members` are the branches in the order that the fork named them, or of the items; those from `begun` on wait for
+    room. `arrived`: in order of arrival, with what each has written. They meet before `at` (`END`: they do not), once
+    `need` have arrived. `decided`: enough have, and the others are losers that settle and are undone first; `lost` are
+    those, with all that have forked from them.
+    """
+
+    id: int
+    parent: int
+    at: str
+    need: int
+    merge_last: bool
+    members: tuple[int, ...]
+    begun: int
+    into: tuple[str, ...]
+    over: str | None = None
+    collect: str | None = None
+    arrived: tuple[int, ...] = ()
+    written: Layers = Layers()
+    decided: bool = False
+    lost: frozenset[int] = frozenset()
 
 
 class Undo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The undo of the newest entry of `State.pending`, while the run compensates; fields as in `Branch`."""
+    """The undo of the newest entry of `State.pending`, while the run compensates; fields as in `Branch`.
+
+    With `group` it is the undo of the newest entry of that group's losers, while the run goes forward.
+    """
 
     phase: Phase = Phase.READY
     attempt: int = 1
@@ -77,6 +127,7 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ready_at: int = 0
     recorded: bool = False
     lost: AttemptLost | None = None
+    group: int | None = None
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -96,6 +147,9 @@ class OwnVisit(msgspec.Struct, frozen=True):
     branch: int
     step: str
     visit: int
+    place: str = ""
+    index: int | None = None
+    item: Json = None
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,9 +189,11 @@ class State(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A run, as of event `seq`. `inbox` acts from outside are behind it.
 
     `pending` are the visits that have not been undone, newest first; `own` are failed visits whose own undo comes
-    before those. `visits` counts entries by step. `undo` stays when an undo has failed: the way forward is closed from
-    the first one on. `recoveries`: how often in a row a host died over this run. `endings`: how often it has ended;
-    `notices`: the endings that the plugin has not been told of yet. The run's own time runs from `timed_from` on.
+    before those. `visits` counts entries by step and place. `contexts` are the last ones of branches of forks that have
+    ended, `places` those of branches of maps, by branch. `undo` stays when an undo has failed: the way forward is
+    closed from the first one on. `recoveries`: how often in a row a host died over this run. `endings`: how often it
+    has ended; `notices`: the endings that the plugin has not been told of yet. The run's own time runs from
+    `timed_from` on.
     """
 
     plan: Plan
@@ -151,6 +207,10 @@ class State(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     status: WorkflowStatus = WorkflowStatus.PENDING
     context: Layers = Layers()
     branches: tuple[Branch, ...] = ()
+    groups: tuple[Group, ...] = ()
+    next_branch: int = 1
+    contexts: Layers = Layers()
+    places: Layers = Layers()
     visits: Layers = Layers()
     pending: Completed | None = None
     own: tuple[OwnVisit, ...] = ()
@@ -172,6 +232,31 @@ class State(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     started_at: int | None = None
     updated_at: int = 0
     ended_at: int | None = None
+
+    @property
+    def live(self) -> tuple[Branch, ...]:
+        """The branches of which something is yet to come."""
+        return tuple(branch for branch in self.branches if branch.live)
+
+    @property
+    def compensating(self) -> bool:
+        """Whether the run as a whole walks back, or stopped half-way in it."""
+        return self.undo is not None and self.undo.group is None
+
+    def group(self, id_: int) -> Group:
+        """The open group of that id. Raises `KeyError`."""
+        for group in self.groups:
+            if group.id == id_:
+                return group
+        raise KeyError(id_)
+
+    def context_of(self, branch_id: int) -> Layers:
+        """The latest context of a branch; that of the line that the forks began from is the run's."""
+        for branch in self.branches:
+            if branch.id == branch_id and branch.context is not None:
+                return branch.context
+        ended: Layers | None = self.contexts.get(str(branch_id))
+        return self.context if ended is None else ended
 
     @property
     def deadline(self) -> int | None:
@@ -205,18 +290,21 @@ class State(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return next((incident for incident in self.incidents if incident.id == id_), None)
 
 
+ROOT = 0
+"""The branch that every run begins with, and that its forks come back to."""
+
 SUSPECT_AFTER = 3
 POISON_AFTER = 10
 
 
-def visit_key(run_id: str, step: str, visit: int) -> str:
-    """The idempotency key of a visit (engine text, "The idempotency requirement"; semantics §6)."""
-    return f"{run_id}:{step}" if visit == 1 else f"{run_id}:{step}#{visit}"
+def visit_key(run_id: str, step: str, visit: int, place: str = "") -> str:
+    """The idempotency key of a visit (semantics §6)."""
+    return f"{run_id}:{step}{place}" if visit == 1 else f"{run_id}:{step}{place}#{visit}"
 
 
-def undo_key(run_id: str, step: str, visit: int) -> str:
+def undo_key(run_id: str, step: str, visit: int, place: str = "") -> str:
     """The idempotency key of a visit's undo."""
-    return f"{visit_key(run_id, step, visit)}:compensate"
+    return f"{visit_key(run_id, step, visit, place)}:compensate"
 
 
 def ending_key(run_id: str, n: int) -> str:

@@ -4,26 +4,53 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from bext_workflow.core import ending
+from bext_workflow.core import ending, joins
 from bext_workflow.core.draft import Draft
-from bext_workflow.core.incidents import open_for_branch
-from bext_workflow.core.input import Continued
-from bext_workflow.core.state import Branch, Phase
-from bext_workflow.model.event import BranchSettled, StepCompleted, StepFailed, WaitEnded
+from bext_workflow.core.forks import is_loser
+from bext_workflow.core.incidents import open_for_branch, open_for_join, void_of_branches, void_under_a_stop
+from bext_workflow.core.input import Continued, Next
+from bext_workflow.core.state import Branch, Group, Phase
+from bext_workflow.model.event import BranchSettled, StepCompleted, StepFailed, StopRequested, WaitEnded
+from bext_workflow.model.fork import Fork
+from bext_workflow.model.json import JsonObject
 from bext_workflow.model.names import END
-from bext_workflow.model.status import IncidentKind, WaitEnd
+from bext_workflow.model.status import IncidentKind, StopKind, WaitEnd
 
 
-def next_fault(draft: Draft, branch: Branch, chosen: str | None) -> str | None:
-    """Why an outcome may not choose this `next`; None if it may."""
+def next_fault(draft: Draft, branch: Branch, chosen: Next, updates: JsonObject) -> str | None:
+    """Why an outcome may not choose this `next`, or why its map has nothing to go over; None if all is well."""
     definition = draft.state.plan.definition
-    if chosen is None or chosen in definition.targets(branch.step):
-        return None
-    return f"step {branch.step!r} may not go to {chosen!r}; it declares {list(definition.targets(branch.step))}"
+    step = definition.by_name[branch.step]
+    if chosen is None:
+        return None if step.map is None else joins.items_fault(draft, branch, step.map, updates)
+    names = (chosen,) if isinstance(chosen, str) else chosen
+    declared = list(definition.targets(branch.step))
+    if step.map is not None:
+        return f"step {branch.step!r} is a map: it chooses no next"
+    if not names or len(set(names)) < len(names) or (len(names) > 1 and END in names):
+        return f"step {branch.step!r} may not fork into {list(names)}"
+    wrong = [name for name in names if name not in declared]
+    return f"step {branch.step!r} may not go to {wrong[0]!r}; it declares {declared}" if wrong else None
+
+
+def where_to(draft: Draft, branch: Branch, chosen: Next, updates: JsonObject) -> tuple[str, Fork | None]:
+    """Where the branch goes after its step: on to a step or `END`, or apart, to meet there."""
+    definition = draft.state.plan.definition
+    step = definition.by_name[branch.step]
+    if step.map is not None:
+        items = joins.items_of(draft, branch, step.map, updates)
+        return step.map.join, Fork(items=len(items))
+    next_ = definition.default_next(branch.step) if chosen is None else chosen
+    if isinstance(next_, str):
+        return next_, None
+    if len(next_) == 1:
+        return next_[0], None
+    return (END if step.join is None else step.join.at), Fork(into=tuple(next_))
 
 
 def complete_visit(draft: Draft, branch: Branch, end: Continued) -> None:
-    """The checkpoint: the visit is done, and the branch goes on, or ends."""
+    """The checkpoint: the visit is done, and the branch goes on, or apart, or ends."""
+    next_, fork = where_to(draft, branch, end.next, end.updates.value)
     draft.add(
         StepCompleted(
             branch=branch.id,
@@ -31,7 +58,8 @@ def complete_visit(draft: Draft, branch: Branch, end: Continued) -> None:
             visit=branch.visit,
             attempt=branch.attempt,
             updates=end.updates,
-            next=end.next or draft.state.plan.definition.default_next(branch.step),
+            next=next_,
+            fork=fork,
             undo_data=end.undo_data,
         )
     )
@@ -39,21 +67,44 @@ def complete_visit(draft: Draft, branch: Branch, end: Continued) -> None:
 
 
 def went_on(draft: Draft, branch_id: int) -> None:
-    """A branch has moved, or ended: what that means for the run."""
-    if not draft.state.branches:
-        if draft.state.stop is None:
-            ending.complete(draft)
-        else:
-            ending.conclude_stop(draft)
+    """A branch has moved, arrived, or ended: what that means for joins and for the run."""
+    lines = [branch_id, *_opened_joins(draft)]
+    known = {branch.id for branch in draft.before.branches}
+    lines += [branch.id for branch in draft.state.branches if branch.id not in known]
+    for line in lines:
+        _check_entered(draft, line)
+    state = draft.state
+    over = state.status.terminal or state.compensating
+    if over or any(branch.live for branch in state.branches) or joins.undoes_losers(state):
         return
-    entered = draft.state.branch(branch_id)
-    if entered.wait is None:
-        entered = replace(entered, attempt=0)  # what is opened here precedes the first attempt
-    if draft.state.stop is not None:
-        reason = f"{draft.state.stop.reason}: it came too late, a pivot step has completed"
-        open_for_branch(draft, entered, IncidentKind.STUCK_AFTER_PIVOT, reason=reason)
-    elif entered.visit > (bound := draft.state.plan.step(entered.step).max_visits):
-        fail_visit(draft, entered, f"step {entered.step!r} was entered more than max_visits = {bound} times")
+    if state.stop is not None:
+        ending.conclude_stop(draft)
+    elif not state.branches:
+        ending.complete(draft)
+
+
+def merged_by_hand(draft: Draft, group: Group, updates: JsonObject) -> None:
+    """A person says what counts where the branches could not be merged: the join opens."""
+    joins.open_join(draft, group, updates)
+    went_on(draft, group.parent)
+
+
+def _opened_joins(draft: Draft) -> list[int]:
+    """Opens every join that can be opened now; the lines that went on by it."""
+    lines: list[int] = []
+    while draft.state.stop is None and not draft.state.compensating:
+        group = joins.next_to_open(draft)
+        if group is None:
+            break
+        fault = joins.merge_fault(draft.state, group)
+        if fault is None:
+            joins.open_join(draft, group)
+            lines.append(group.parent)
+        elif draft.state.pivoted:
+            open_for_join(draft, draft.state.branch(group.parent), fault)
+        else:
+            stop_all(draft, fault, compensate=True)
+    return lines
 
 
 def fail_visit(
@@ -68,7 +119,8 @@ def fail_visit(
 ) -> None:
     """The visit failed for good. `own` of None: its own undo runs first if the step says so and it may have acted."""
     own_undo = owns_undo(draft, branch, unknown) if own is None else own
-    if draft.state.stop is not None:
+    if draft.state.stop is not None or is_loser(draft.state, branch):
+        _any_undo_wins(draft, compensate)
         settle(draft, branch, reason=reason, own=own_undo, traceback=traceback)
         return
     if draft.state.pivoted:
@@ -87,24 +139,54 @@ def fail_visit(
             traceback=traceback,
         )
     )
-    if compensate:
+    stop_all(draft, reason, compensate=compensate)
+
+
+def stop_all(draft: Draft, reason: str, *, compensate: bool) -> None:
+    """The run has failed: at once if nothing else is under way, else once its other branches have settled."""
+    if draft.state.live or joins.undoes_losers(draft.state):
+        draft.add(StopRequested(kind=StopKind.FAILURE, by="host", reason=reason, compensate=compensate))
+        void_under_a_stop(draft, "host")
+    elif compensate:
         ending.compensate(draft, reason)
     else:
         ending.fail(draft, reason)
 
 
-def settle(draft: Draft, branch: Branch, *, reason: str, own: bool | None = None, traceback: str | None = None) -> None:
-    """Under a stop: the branch ends without completing its visit."""
-    if branch.phase is Phase.WAITING:
-        _stop_waiting(draft, branch)
-        return
-    own_undo = owns_undo(draft, branch, unknown=False) if own is None else own
-    draft.add(
-        BranchSettled(
-            branch=branch.id, step=branch.step, visit=branch.visit, reason=reason, own=own_undo, traceback=traceback
+def close(draft: Draft, branch: Branch, reason: str) -> None:
+    """A person gives the branch up and leaves in place what was done; what is stuck beside it is given up with it."""
+    others = {other.id for other in draft.state.live if other.id != branch.id}
+    if others:
+        void_of_branches(draft, others, "the run was closed")
+        attempt = branch.attempt
+        draft.add(
+            StepFailed(
+                branch=branch.id, step=branch.step, visit=branch.visit, attempt=attempt, reason=reason, compensate=False
+            )
         )
-    )
-    ending.conclude_stop(draft)
+        stop_all(draft, reason, compensate=False)
+    else:
+        ending.fail(draft, reason)
+
+
+def settle(draft: Draft, branch: Branch, *, reason: str, own: bool | None = None, traceback: str | None = None) -> None:
+    """Under a stop, or as a loser: the branch ends without completing its visit, of which `branch.attempt` was last."""
+    if branch.phase is Phase.WAITING:
+        draft.add(WaitEnded(branch=branch.id, step=branch.step, visit=branch.visit, how=WaitEnd.STOP))
+    else:
+        own_undo = owns_undo(draft, branch, unknown=False) if own is None else own
+        draft.add(
+            BranchSettled(
+                branch=branch.id,
+                step=branch.step,
+                visit=branch.visit,
+                attempt=branch.attempt,
+                reason=reason,
+                own=own_undo,
+                traceback=traceback,
+            )
+        )
+    went_on(draft, branch.id)
 
 
 def owns_undo(draft: Draft, branch: Branch, unknown: bool) -> bool:
@@ -113,15 +195,24 @@ def owns_undo(draft: Draft, branch: Branch, unknown: bool) -> bool:
     return step.compensate_on_failure and not step.hosted and (branch.acted or unknown)
 
 
-def _stop_waiting(draft: Draft, branch: Branch) -> None:
-    """Under a stop a wait ends at once; what its step has done before it waited is undone with the rest."""
-    draft.add(
-        WaitEnded(
-            branch=branch.id,
-            step=branch.step,
-            visit=branch.visit,
-            how=WaitEnd.STOP,
-            next=branch.wait.next if branch.wait else END,
-        )
-    )
-    ending.conclude_stop(draft)
+def _check_entered(draft: Draft, branch_id: int) -> None:
+    """A branch that stands before a visit that it may not make."""
+    branch = next((one for one in draft.state.branches if one.id == branch_id), None)
+    if branch is None or branch.phase not in (Phase.READY, Phase.WAITING):
+        return
+    entered = branch
+    if branch.wait is None:
+        entered = replace(branch, attempt=0)  # what is opened here precedes the first attempt
+    if draft.state.stop is not None and draft.state.pivoted:
+        reason = f"{draft.state.stop.reason}: it came too late, a pivot step has completed"
+        open_for_branch(draft, entered, IncidentKind.STUCK_AFTER_PIVOT, reason=reason)
+    elif draft.state.stop is None and entered.visit > (bound := draft.state.plan.step(entered.step).max_visits):
+        fail_visit(draft, entered, f"step {entered.step!r} was entered more than max_visits = {bound} times")
+
+
+def _any_undo_wins(draft: Draft, compensate: bool) -> None:
+    """Of several branches that fail, one that wants the undo has it (semantics §5)."""
+    stop = draft.state.stop
+    leaves = stop is not None and stop.kind is StopKind.FAILURE and not stop.compensate
+    if stop is not None and leaves and compensate and not draft.state.pivoted:
+        draft.add(StopRequested(kind=StopKind.FAILURE, by=stop.by, reason=stop.reason, compensate=True))

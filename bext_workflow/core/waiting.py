@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bext_workflow.core import visits
 from bext_workflow.core.draft import Draft
-from bext_workflow.core.input import Parked, Signalled
+from bext_workflow.core.forks import is_loser
+from bext_workflow.core.input import Next, Parked, Signalled
 from bext_workflow.core.state import Branch, Phase, Signal, State
 from bext_workflow.errors import Conflict
 from bext_workflow.model.event import ActIgnored, SignalReceived, StepCompleted, WaitEnded, WaitOpened
@@ -15,15 +16,12 @@ from bext_workflow.model.wait import WaitFor
 
 def open_hosted(draft: Draft, branch: Branch) -> None:
     """A branch has come to a step that the host itself does: it begins to wait."""
-    definition = draft.state.plan.definition
-    step = definition.by_name[branch.step]
-    next_ = definition.default_next(step.name)
+    step = draft.state.plan.step(branch.step)
     if step.wait is None:
-        wait = WaitFor(next=next_, due_at=draft.now + step.sleep_ms, for_ms=step.sleep_ms)
+        wait = WaitFor(due_at=draft.now + step.sleep_ms, for_ms=step.sleep_ms)
     else:
         bound = step.wait.timeout_ms or None
         wait = WaitFor(
-            next=next_,
             signal=step.wait.signal,
             into=step.wait.into,
             due_at=None if bound is None else draft.now + bound,
@@ -36,16 +34,17 @@ def open_hosted(draft: Draft, branch: Branch) -> None:
 
 def park_fault(draft: Draft, branch: Branch, end: Parked) -> str | None:
     """Why an outcome may not go on from its wait as it says; None if it may."""
-    return visits.next_fault(draft, branch, end.next) or visits.next_fault(draft, branch, end.on_timeout)
+    updates = end.updates.value
+    fault = visits.next_fault(draft, branch, end.next, updates)
+    return fault if end.on_timeout is None else fault or visits.next_fault(draft, branch, end.on_timeout, updates)
 
 
 def park(draft: Draft, branch: Branch, end: Parked) -> None:
     """The outcome Wait: the step is done, and the branch waits before it goes on."""
-    next_ = end.next or draft.state.plan.definition.default_next(branch.step)
     due_at = end.until if end.for_ms is None else draft.now + end.for_ms
     for_ms = None if due_at is None else max(due_at - draft.now, 0)
     wait = WaitFor(
-        next=next_, signal=end.signal, into=end.into, due_at=due_at, for_ms=for_ms, on_timeout=end.on_timeout
+        next=end.next, signal=end.signal, into=end.into, due_at=due_at, for_ms=for_ms, on_timeout=end.on_timeout
     )
     draft.add(
         StepCompleted(
@@ -54,12 +53,12 @@ def park(draft: Draft, branch: Branch, end: Parked) -> None:
             visit=branch.visit,
             attempt=branch.attempt,
             updates=end.updates,
-            next=next_,
+            next=visits.where_to(draft, branch, end.next, end.updates.value)[0],
             undo_data=end.undo_data,
             wait=wait,
         )
     )
-    if draft.state.stop is None:
+    if draft.state.branch(branch.id) in _waiting(draft.state):
         deliver(draft)
     else:
         visits.went_on(draft, branch.id)
@@ -100,9 +99,9 @@ def fire(draft: Draft, branch: Branch) -> None:
     """The wait's time is over."""
     wait = _wait_of(branch)
     if wait.on_timeout is not None:
-        _end(draft, branch, WaitEnd.TIMER, wait.on_timeout)
+        _end(draft, branch, WaitEnd.TIMER, chosen=wait.on_timeout)
     elif wait.signal is None:
-        _end(draft, branch, WaitEnd.TIMER, wait.next)
+        _end(draft, branch, WaitEnd.TIMER)
     else:
         # Either the step is the host's, or it has completed and stands on the list already.
         visits.fail_visit(draft, branch, f"signal {wait.signal!r} did not come in time", own=False)
@@ -115,16 +114,16 @@ def timer_due(draft: Draft, branch_id: int) -> None:
             fire(draft, branch)
 
 
-def answered(draft: Draft, branch: Branch, updates: Document, next_: str | None) -> None:
+def answered(draft: Draft, branch: Branch, updates: Document, next_: Next) -> None:
     """A person says that what the branch waited for is done."""
-    _end(draft, branch, WaitEnd.PERSON, next_ or _wait_of(branch).next, updates=updates)
+    _end(draft, branch, WaitEnd.PERSON, chosen=next_, updates=updates)
 
 
 def refuse_signal(state: State) -> None:
     """Raises `Conflict` if the run can take no signal any more (semantics §9, P29)."""
     if state.status.terminal:
         raise Conflict(f"the run is {state.status}: it takes no signals any more")
-    if state.undo is not None or state.stop is not None:
+    if state.compensating or state.stop is not None:
         raise Conflict(f"the run is {state.status} and is being undone or stopped: it takes no signals any more")
 
 
@@ -132,11 +131,17 @@ def _end(
     draft: Draft,
     branch: Branch,
     how: WaitEnd,
-    next_: str,
     *,
     signal: int | None = None,
     updates: Document = EMPTY,
+    chosen: Next = None,
 ) -> None:
+    """Ends the wait; `chosen`: where a person, or its `on_timeout`, leads. What its map goes over is looked at now."""
+    fault = visits.next_fault(draft, branch, chosen or _wait_of(branch).next, updates.value)
+    if fault is not None:
+        visits.fail_visit(draft, branch, fault)
+        return
+    next_, fork = visits.where_to(draft, branch, chosen or _wait_of(branch).next, updates.value)
     draft.add(
         WaitEnded(
             branch=branch.id,
@@ -146,6 +151,7 @@ def _end(
             signal=signal,
             updates=updates,
             next=next_,
+            fork=fork,
             completes=draft.state.plan.step(branch.step).hosted,
         )
     )
@@ -155,7 +161,7 @@ def _end(
 def _hand_over(draft: Draft, branch: Branch, signal: Signal) -> None:
     wait = _wait_of(branch)
     value: JsonObject = {wait.key or signal.name: signal.payload}
-    _end(draft, branch, WaitEnd.SIGNAL, wait.next, signal=signal.act, updates=Document(dumps(value), value))
+    _end(draft, branch, WaitEnd.SIGNAL, signal=signal.act, updates=Document(dumps(value), value))
 
 
 def _match(state: State) -> tuple[Branch, Signal] | None:
@@ -170,7 +176,7 @@ def _waiting(state: State) -> list[Branch]:
     """The branches that a signal or a timer can move, in the order in which their waits were opened."""
     if state.stop is not None or state.status.terminal:
         return []
-    parked = [branch for branch in state.branches if branch.phase is Phase.WAITING]
+    parked = [branch for branch in state.branches if branch.phase is Phase.WAITING and not is_loser(state, branch)]
     return sorted(parked, key=lambda branch: branch.wait_opened)
 
 

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from bext_workflow.core.forks import is_loser, undo_target
 from bext_workflow.core.state import Branch, Ending, Phase, State, ending_key, undo_key, visit_key
 from bext_workflow.model.run import newest_first
 from bext_workflow.model.status import Call, IncidentKind, WorkflowStatus
@@ -28,7 +29,7 @@ class Execute(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Compensate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Call `compensate_step` for the newest entry that is pending."""
+    """Call `compensate_step` for the entry that is undone next."""
 
     step: str
     visit: int
@@ -93,6 +94,11 @@ def wake_at(state: State) -> int | None:
     return min(_due_times(state), default=None)
 
 
+def wakes_after(state: State, now: int) -> int | None:
+    """When more is due than is at `now`; None if only an act from outside moves it."""
+    return min((due for due in _due_times(state) if due > now), default=None)
+
+
 def left_in_place(state: State) -> tuple[str, ...]:
     """The steps whose effects an ended run has not undone, oldest first (semantics §3, §5)."""
     if state.status not in (WorkflowStatus.FAILED, WorkflowStatus.CANCELLED):
@@ -113,7 +119,8 @@ def _work(state: State, now: int) -> Iterator[Action]:
         return
     if state.undo is not None:
         yield from _undo_work(state, now)
-        return
+        if state.compensating or _undo_held(state):
+            return
     if state.status is WorkflowStatus.PENDING and state.stop is None:
         yield Begin()
         return
@@ -124,9 +131,9 @@ def _work(state: State, now: int) -> Iterator[Action]:
 
 
 def _branch_work(state: State, branch: Branch, now: int) -> Iterator[Action]:
-    key = visit_key(state.run_id, branch.step, branch.visit)
+    key = visit_key(state.run_id, branch.step, branch.visit, branch.place)
     match branch.phase:
-        case Phase.READY | Phase.HELD | Phase.WAITING if state.stop is not None:
+        case Phase.READY | Phase.HELD | Phase.WAITING if state.stop is not None or is_loser(state, branch):
             if state.incident_of(branch) is None:
                 yield Settle(branch=branch.id)
         case Phase.WAITING if branch.wait is not None and branch.wait.due_at is not None and branch.wait.due_at <= now:
@@ -152,10 +159,10 @@ def _branch_work(state: State, branch: Branch, now: int) -> Iterator[Action]:
 
 
 def _undo_work(state: State, now: int) -> Iterator[Action]:
-    undo, entry = state.undo, state.pending
+    undo, entry = state.undo, undo_target(state)
     if undo is None or entry is None:
         return
-    key = undo_key(state.run_id, entry.step, entry.visit)
+    key = undo_key(state.run_id, entry.step, entry.visit, entry.place)
     match undo.phase:
         case Phase.READY if undo.ready_at <= now:
             repeatable = state.plan.step(entry.step).undo_idempotent
@@ -166,7 +173,7 @@ def _undo_work(state: State, now: int) -> Iterator[Action]:
                 key=key,
                 intend=not repeatable or undo.recorded or state.suspect,
             )
-        case Phase.IN_DOUBT if not any(incident.call is Call.UNDO for incident in state.incidents):
+        case Phase.IN_DOUBT if not _undo_held(state):
             yield Verify(
                 call=Call.UNDO, branch=entry.branch, step=entry.step, visit=entry.visit, attempt=undo.attempt, key=key
             )
@@ -193,18 +200,19 @@ def _due_times(state: State) -> Iterator[int]:
     if state.status.terminal or state.paused:
         return
     if state.undo is not None:
-        if not any(incident.call is Call.UNDO for incident in state.incidents):
+        if not _undo_held(state):
             yield state.undo.ready_at
-        return
+        if state.compensating or _undo_held(state):
+            return
     if _expires(state) and state.deadline is not None:
         yield state.deadline
-    for branch in state.branches:
+    for branch in state.live:
         if state.incident_of(branch) is None:
             yield from _branch_due(state, branch)
 
 
 def _branch_due(state: State, branch: Branch) -> Iterator[int]:
-    if state.stop is not None:
+    if state.stop is not None or is_loser(state, branch):
         yield 0
     elif branch.phase is not Phase.WAITING:
         yield branch.ready_at
@@ -213,13 +221,18 @@ def _branch_due(state: State, branch: Branch) -> Iterator[int]:
 
 
 def _expires(state: State) -> bool:
-    """Whether the run's own time matters on its way forward: a stop ignores it (semantics §5).
+    """Whether the run's own time matters now: undo and a stop ignore it (semantics §5).
 
     Past a pivot a person is asked where to go from each branch, once it is known what its last attempt has done.
     """
-    if state.stop is not None:
+    if state.stop is not None or state.compensating or not state.branches:
         return False
     return not (state.pivoted and any(branch.phase in (Phase.STARTED, Phase.IN_DOUBT) for branch in state.branches))
+
+
+def _undo_held(state: State) -> bool:
+    """Whether a person must decide about an undo; until then nothing new starts."""
+    return any(incident.call is Call.UNDO for incident in state.incidents)
 
 
 def _poisoned(state: State) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from bext_workflow.core.decide import Decision
-from bext_workflow.core.state import State
+from bext_workflow.core.state import State, undo_key, visit_key
 from bext_workflow.model.event import Event, EvidenceAttached, IncidentOpened, IncidentResolved, rows
 from bext_workflow.model.json import Json
+from bext_workflow.model.status import Call
 from bext_workflow.ports.store import Append, IncidentRow, Index
 
 
@@ -76,12 +77,20 @@ def _incident_row(state: State, event: IncidentOpened, at: int) -> IncidentRow:
         actions=event.actions,
         evidence=event.evidence,
         traceback=event.traceback,
+        key=_key_of(state, event),
         opened_at=at,
     )
 
 
+def _key_of(state: State, event: IncidentOpened) -> str | None:
+    if not event.step:
+        return None
+    place: str = state.places.get(str(event.branch), "")
+    return (undo_key if event.call is Call.UNDO else visit_key)(state.run_id, event.step, event.visit, place)
+
+
 def _step_of(state: State) -> str | None:
     """Where the run stands: the step that runs or is being undone; None once it has ended well."""
-    if state.undo is not None and state.pending is not None:
+    if state.compensating and state.pending is not None:
         return state.pending.step
     return state.branches[0].step if state.branches else None

@@ -1,4 +1,4 @@
-"""Group commit: everything that waits goes to the store in one transaction (DESIGN "Commit path").
+"""Group commit: everything that waits goes to the store in one transaction (architecture "Commit path").
 
 There is no timer: the next batch forms while this one commits, so that a lone run still commits at once.
 """

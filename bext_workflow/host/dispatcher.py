@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from bext_workflow.core.evolve import fold
 from bext_workflow.core.state import Plan
 from bext_workflow.errors import StoreUnavailable
-from bext_workflow.host.driver import Driver, Held, LostLease, started
+from bext_workflow.host.driver import Driver
 from bext_workflow.host.patience import patiently
+from bext_workflow.host.progress import Held, LostLease, started
 from bext_workflow.host.shop import Shop
 from bext_workflow.host.text import plain
 from bext_workflow.model.event import decode
@@ -248,7 +249,7 @@ class Dispatcher:
         if self._active.get(driver.rid) is driver:
             del self._active[driver.rid]
         self._note_idle()
-        if was_full:
+        if was_full or driver.parked:
             self._wake.set()
 
     def _note_idle(self) -> None:

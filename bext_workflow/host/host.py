@@ -21,11 +21,13 @@ from bext_workflow.host.appending import index_of
 from bext_workflow.host.committer import Committer
 from bext_workflow.host.deadlines import Deadlines
 from bext_workflow.host.dispatcher import Dispatcher
-from bext_workflow.host.driver import Driver, Held
+from bext_workflow.host.driver import Driver
 from bext_workflow.host.invoke import Invoker
 from bext_workflow.host.patience import patiently
 from bext_workflow.host.plans import RegistryPlans
+from bext_workflow.host.progress import Held
 from bext_workflow.host.schedules import Schedules
+from bext_workflow.host.seat import take_seat
 from bext_workflow.host.shop import Shop
 from bext_workflow.host.threads import Threads
 from bext_workflow.host.trouble import Trouble
@@ -76,6 +78,7 @@ class Host:
         self._clock = clock
         self._chance = chance
         self._telemetry = telemetry
+        self._only = only
         self.host_id = chance.new_id()
         self.settlements = Settlements()
         self.drained = asyncio.Event()
@@ -188,7 +191,8 @@ class Host:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Drives while the block runs; at its end the host drains. Raises what stands in the way of starting."""
-        await self._store.join(self._row())
+        await take_seat(self._store, self._row(), self._clock, self._telemetry)
+        started = False
         try:
             await self.plans.refuse_changed_graphs()
             await self.plans.keep_definitions()
@@ -202,18 +206,20 @@ class Host:
                     if self._schedules is not None and self._registry.schedules:
                         drivers.start_soon(self._schedules.run, name="schedules")
                     self._telemetry.log(names.HOST_STARTED, host_id=self.host_id, pid=os.getpid())
+                    started = True
                     try:
                         yield
                     finally:
                         with anyio.CancelScope(shield=True):
                             await self._drain(drivers)
-                self._drivers = self._tasks = None  # what ends from here on, in threads and commits, starts nothing
                 with anyio.move_on_after(_FLUSH_S, shield=True):
                     await self._shop.committer.flushed()
                 tasks.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
                 await self._leave()
+            if started:
+                self._telemetry.log(names.HOST_STOPPED, host_id=self.host_id)
 
     async def _drain(self, drivers: TaskGroup) -> None:
         self.drain()
@@ -221,6 +227,8 @@ class Host:
             await self.wound_down()
         # What still runs is cut off, as by a crash: its runs stay owned by a host that is gone.
         drivers.cancel_scope.cancel()
+        # And what ends from here on, in threads and commits, starts nothing.
+        self._drivers = self._tasks = None
 
     async def _leave(self) -> None:
         with anyio.move_on_after(_LEAVE_S):
@@ -228,7 +236,6 @@ class Host:
                 await self._store.leave(self.host_id)
             except BextError as error:
                 self._telemetry.log(names.STORE_UNAVAILABLE, error=error.message)
-        self._telemetry.log(names.HOST_STOPPED, host_id=self.host_id)
 
     async def _count_open_incidents(self) -> None:
         for kind in IncidentKind:
@@ -243,6 +250,7 @@ class Host:
             hostname=platform.node(),
             started_at=self._clock.now(),
             served=self._served,
+            only=self._only,
         )
 
     def _begin(self, begun: NewRun, created: asyncio.Future[Result]) -> None:

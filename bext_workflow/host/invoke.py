@@ -20,7 +20,7 @@ import msgspec
 
 import bext_workflow.host
 from bext_workflow.core.input import Answer, End, Failed, Lost, Retried
-from bext_workflow.errors import WorkflowError
+from bext_workflow.errors import InvalidJson, WorkflowError
 from bext_workflow.host.deadlines import Deadlines
 from bext_workflow.host.reading import read_outcome, read_verdict
 from bext_workflow.host.text import describe, plain
@@ -44,27 +44,34 @@ class AttemptTimedOut(Exception):
 
 
 class Handle:
-    """A running call: it can be ended from outside, once, with the reason that it is to report."""
+    """A call that can be ended from outside, once, with the reason that it is to report."""
 
-    __slots__ = ("_pending", "_task", "ended_by")
+    __slots__ = ("_over", "_pending", "_task", "ended_by")
 
     def __init__(self) -> None:
         self._task: asyncio.Task[object] | None = None
         self._pending = False
+        self._over = False
         self.ended_by: Exception | None = None
 
     def attach(self) -> None:
+        """The call begins. Raises the reason if it was ended before that."""
+        if self.ended_by is not None:
+            raise self.ended_by
         self._task = asyncio.current_task()
 
     def detach(self) -> bool:
         """The call is over; true if cancellations are left on its task that are not this handle's."""
+        self._over = True
         task, self._task = self._task, None
         return task is not None and task.cancelling() > 0
 
     def end(self, reason: Exception) -> None:
-        """Ends the call; does nothing if it is not running or is being ended already."""
-        if self._task is not None and self.ended_by is None:
-            self.ended_by = reason
+        """Ends the call, begun or not; does nothing if it is over or is being ended already."""
+        if self._over or self.ended_by is not None:
+            return
+        self.ended_by = reason
+        if self._task is not None:
             self._pending = True
             self._task.cancel()
 
@@ -78,17 +85,24 @@ class Handle:
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """What is called, for whom, and for how long (`timeout_ms` of 0: no bound)."""
+    """What is called, for whom, and for how long (`timeout_ms` of 0: no bound). `place`: of the branch, in maps."""
 
+    plugin: str
     hook: Hook
     run: WorkflowRun
     timeout_ms: int
     handle: Handle
     on_late: OnLate
+    place: str = ""
 
     @property
     def visit(self) -> Visit:
-        return self.run.run_id, self.run.step, self.run.visit
+        return self.run.run_id, self.run.step + self.place, self.run.visit
+
+    def refused(self, why: str, returned: object) -> Lost:
+        """The end of an attempt whose updates are not taken."""
+        where = f"plugin {self.plugin!r}, workflow {self.run.workflow!r}, step {self.run.step!r}"
+        return Lost(reason=f"{where}: refused: {plain(why)}", evidence={"returned": describe(returned)})
 
 
 class Invoker:
@@ -101,8 +115,14 @@ class Invoker:
     async def step(self, call: Call, *, max_bytes: int) -> End:
         """One attempt of `run_step`; its updates may be `max_bytes` of JSON."""
         try:
-            return read_outcome(await self._call(call, call.run, call.run.step), max_bytes=max_bytes)
+            result = await self._call(call, call.run, call.run.step)
         except BaseException as error:
+            return _read_error(error, call)
+        try:
+            return read_outcome(result, max_bytes=max_bytes)
+        except InvalidJson as error:
+            return call.refused(str(error), result)
+        except Exception as error:
             return _read_error(error, call)
 
     async def undo(self, call: Call) -> Retried | Failed | Lost | None:
@@ -147,7 +167,6 @@ class Invoker:
                 raise handle.ended_by from None
             raise
         finally:
-            handle.take_back()
             if deadline is not None:
                 deadline.cancel()
             if handle.detach() and not _cancelled_by_host():
@@ -167,9 +186,9 @@ def _no_coroutine(result: object) -> object:
 
 
 async def _shake_off() -> None:
-    """Takes cancellations off the task that are neither a handle's nor the host's: a plugin cancelled its own task.
+    """Takes cancellations off the task that are not the host's: one that the plugin swallowed, or one of its own.
 
-    Left there, they would make the next wait of the driver look like the end of the host.
+    Left there, they would look like the end of the host at the next wait of the driver.
     """
     task = asyncio.current_task()
     while task is not None and task.cancelling():

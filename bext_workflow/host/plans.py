@@ -69,7 +69,8 @@ class RegistryPlans:
             body = await self._store.definition(workflow, version, digest)
             old: JsonObject = read_definition(body).graph() if body is not None else loads(b"{}")
             changes = "\n  ".join(graph_diff(old, served.definition.graph()))
+            runs = "1 live run" if live == 1 else f"{live} live runs"
             raise DefinitionError(
-                f"workflow {workflow!r} version {version} is not what {live} live runs began with:\n  {changes}",
+                f"workflow {workflow!r} version {version} is not what {runs} began with:\n  {changes}",
                 mend="give the new graph a new version, and keep serving the old one until its runs have ended",
             )

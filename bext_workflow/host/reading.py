@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from bext_workflow.core.input import Answer, Continued, End, Failed, Lost, Parked, Retried
+from bext_workflow.core.input import Answer, Continued, End, Failed, Lost, Next, Parked, Retried
 from bext_workflow.errors import InvalidJson
 from bext_workflow.host.reading_wait import until_ms, wait_fault
 from bext_workflow.host.text import describe, plain
 from bext_workflow.model.json import EMPTY, Document, Json, JsonObject, detach
-from bext_workflow.model.names import END
 from bext_workflow.model.outcome import NotDone, StepOutcome, Unknown
 
 MAX_RETRY_MS = 24 * 60 * 60 * 1000
@@ -15,7 +14,10 @@ MAX_UNDO_DATA_BYTES = 65_536
 
 
 def read_outcome(result: object, *, max_bytes: int) -> End:
-    """The end of an attempt that returned. What is no valid outcome is `Lost`: the step may have acted."""
+    """The end of an attempt that returned. What is no valid outcome is `Lost`: the step may have acted.
+
+    Raises `InvalidJson` for updates and undo data that cannot be carried.
+    """
     fault = _fault(result)
     if fault is not None:
         return Lost(reason=fault, evidence={"returned": describe(result)})
@@ -38,36 +40,32 @@ def read_verdict(result: object, *, max_bytes: int) -> Answer:
         case NotDone():
             return result
         case StepOutcome.Continue() | StepOutcome.Wait() | StepOutcome.Retry() | StepOutcome.Fail():
-            end = read_outcome(result, max_bytes=max_bytes)
+            try:
+                end = read_outcome(result, max_bytes=max_bytes)
+            except InvalidJson:
+                return Unknown()
             return Unknown() if isinstance(end, Lost) else end
         case _:
             return Unknown()
 
 
 def _read_continue(result: StepOutcome.Continue, max_bytes: int) -> End:
-    try:
-        updates = detach(result.context_updates, max_bytes=max_bytes, what="context_updates")
-        undo_data = _detach_any(result.undo_data)
-    except InvalidJson as error:
-        return Lost(reason=f"refused: {error}", evidence={"returned": describe(result)})
-    chosen = result.next if isinstance(result.next, str) else None
-    return Continued(updates=updates if updates.value else EMPTY, next=chosen, undo_data=undo_data)
+    updates = detach(result.context_updates, max_bytes=max_bytes, what="context_updates")
+    undo_data = _detach_any(result.undo_data)
+    return Continued(updates=updates if updates.value else EMPTY, next=_next(result.next), undo_data=undo_data)
 
 
 def _read_wait(result: StepOutcome.Wait, max_bytes: int) -> End:
-    try:
-        updates = detach(result.context_updates, max_bytes=max_bytes, what="context_updates")
-        undo_data = _detach_any(result.undo_data)
-        detach({"into": result.into}, max_bytes=max_bytes, what="Wait")
-    except InvalidJson as error:
-        return Lost(reason=f"refused: {error}", evidence={"returned": describe(result)})
+    updates = detach(result.context_updates, max_bytes=max_bytes, what="context_updates")
+    undo_data = _detach_any(result.undo_data)
+    detach({"into": result.into}, max_bytes=max_bytes, what="Wait")
     return Parked(
         updates=updates if updates.value else EMPTY,
         signal=result.signal,
         until=until_ms(result),
         for_ms=result.for_ms,
         into=result.into,
-        next=result.next if isinstance(result.next, str) else None,
+        next=_next(result.next),
         on_timeout=result.on_timeout,
         undo_data=undo_data,
     )
@@ -109,6 +107,10 @@ def _is(form: type, value: object) -> bool:
 def _next_fault(chosen: object) -> str | None:
     if chosen is None or isinstance(chosen, str):
         return None
-    if isinstance(chosen, list | tuple):
-        return f'Continue.next names several steps, and forks are not supported yet: name one, or "{END}"'
-    return f"Continue.next is {describe(chosen)}, not the name of a step"
+    if isinstance(chosen, list | tuple) and all(isinstance(name, str) for name in chosen):
+        return None
+    return f"next is {describe(chosen)}, not the name of a step, or a list of names"
+
+
+def _next(chosen: str | list[str] | None) -> Next:
+    return tuple(chosen) if isinstance(chosen, list | tuple) else chosen

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
+from bext_workflow.core.forks import item_of, undo_target
 from bext_workflow.core.state import State
 from bext_workflow.core.work import Compensate, Execute, Notify, Verify
-from bext_workflow.model.context import ContextView, Layers
+from bext_workflow.model.context import ContextView, Layers, copy_json
 from bext_workflow.model.json import Json
 from bext_workflow.model.run import Completed, WorkflowRun
 from bext_workflow.model.status import Call, WorkflowStatus
@@ -23,17 +26,34 @@ def of(state: State, action: Execute | Compensate | Verify | Notify) -> Workflow
             return _for_ending(state, action)
 
 
+def place_of(state: State, action: Execute | Compensate | Verify | Notify) -> str:
+    """Where in its maps the branch stands whose step is called or undone."""
+    match action:
+        case Notify():
+            return ""
+        case Execute() | Verify(call=Call.STEP):
+            place: str = state.places.get(str(action.branch), "")
+            return place
+        case Compensate() | Verify():
+            entry = undo_target(state)
+            return "" if entry is None else entry.place
+
+
 def _for_step(state: State, action: Execute | Verify) -> WorkflowRun:
     """For `run_step`, and for `verify_step` of a step in doubt."""
-    return _snapshot(state, state.context, action.step, action.visit, action.attempt, action.key)
+    context = state.context_of(action.branch)
+    run = _snapshot(state, context, action.step, action.visit, action.attempt, action.key)
+    branch = state.branch(action.branch)
+    return run if branch.index is None else replace(run, index=branch.index, item=copy_json(item_of(state, branch)))
 
 
 def _for_undo(state: State, action: Compensate | Verify) -> WorkflowRun:
-    """For `compensate_step`: the latest context with the visit's own updates over it (semantics §5)."""
-    entry = state.pending
+    """For `compensate_step`: the branch's latest context with the visit's own updates over it (semantics §5)."""
+    entry = undo_target(state)
     own: Completed = entry if entry is not None else Completed(step=action.step, visit=action.visit)
-    context = state.context.merged(own.updates)
-    return _snapshot(state, context, action.step, action.visit, action.attempt, action.key, undo_data=own.undo_data)
+    context = state.context_of(own.branch).merged(own.updates)
+    run = _snapshot(state, context, action.step, action.visit, action.attempt, action.key, undo_data=own.undo_data)
+    return run if own.index is None else replace(run, index=own.index, item=copy_json(own.item))
 
 
 def _for_ending(state: State, action: Notify) -> WorkflowRun:

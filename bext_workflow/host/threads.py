@@ -53,27 +53,29 @@ class Threads:
         ended = asyncio.Event()
         gate = _Gate()
 
-        def work() -> object:
-            if not gate.enter():
-                return None
+        def work() -> tuple[object, BaseException | None]:
             result: object = None
             error: BaseException | None = None
+            if not gate.enter():
+                return result, error
             try:
                 result = call(*arguments)
             except BaseException as raised:
                 error = raised
             if not loop.is_closed():
                 loop.call_soon_threadsafe(self._ended, visit, ended, on_late, result, error)
-            if error is not None:
-                raise error
-            return result
+            return result, error
 
         try:
-            return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._unbounded)
+            result, error = await to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._unbounded)
         except asyncio.CancelledError:
             if gate.abandon() and not ended.is_set():
                 self._leak(visit, ended)
             raise
+        if error is not None:
+            # Here and not through the future: a GeneratorExit that a future throws closes whoever awaits it.
+            raise error
+        return result
 
     def busy(self, visit: Visit) -> bool:
         """Whether an earlier call for the visit is known to run still."""

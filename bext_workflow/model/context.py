@@ -23,7 +23,7 @@ class Layers(msgspec.Struct, frozen=True, gc=False):
     overlay: JsonObject = {}
 
     def merged(self, updates: JsonObject) -> Layers:
-        """This map with `updates` over it, key by key (shallow: spec, "context_updates")."""
+        """This map with `updates` over it, key by key (shallow: semantics §3)."""
         if not updates:
             return self
         overlay = {**self.overlay, **updates}

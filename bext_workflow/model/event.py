@@ -13,7 +13,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from bext_workflow.model.fork import Fork
 from bext_workflow.model.json import EMPTY, Document, Json, dumps
+from bext_workflow.model.names import END
 from bext_workflow.model.status import Action, Call, IncidentKind, StopKind, WaitEnd
 from bext_workflow.model.wait import WaitFor
 
@@ -89,16 +91,20 @@ class AttemptCleared(_Event, frozen=True, kw_only=True):
 
 
 class StepCompleted(_Event, frozen=True, kw_only=True):
-    """The checkpoint: the visit is done, its updates are in the context; the branch goes on at `next`, or `wait`s."""
+    """The checkpoint: the visit is done, its updates are in the context; the branch goes on at `next`.
+
+    Before that it `wait`s, or `fork`s and stands still until its branches have met.
+    """
 
     branch: int = 0
     step: str
     visit: int
     attempt: int
     updates: Document = EMPTY
-    next: str
+    next: str = END
     undo_data: Json = None
     wait: WaitFor | None = None
+    fork: Fork | None = None
 
 
 class StepFailed(_Event, frozen=True, kw_only=True):
@@ -146,11 +152,15 @@ class RunResumed(_Event, frozen=True, kw_only=True):
 
 
 class BranchSettled(_Event, frozen=True, kw_only=True):
-    """Under a stop: the branch has ended without completing its visit. `own`: as in `StepFailed`."""
+    """The branch has ended without completing its visit: under a stop, or as a loser. `own`: as in `StepFailed`.
+
+    `attempt`: the last one that was made.
+    """
 
     branch: int = 0
     step: str
     visit: int
+    attempt: int = 0
     reason: str = ""
     own: bool = False
     traceback: str | None = None
@@ -183,8 +193,29 @@ class WaitEnded(_Event, frozen=True, kw_only=True):
     how: WaitEnd
     signal: int | None = None
     updates: Document = EMPTY
-    next: str
+    next: str = END
+    fork: Fork | None = None
     completes: bool = False
+
+
+class JoinDecided(_Event, frozen=True, kw_only=True):
+    """Enough branches of the fork have arrived; the others are losers: they settle and are undone."""
+
+    group: int
+
+
+class LosersUndoStarted(_Event, frozen=True, kw_only=True):
+    """The losers have settled; what they had done is undone, newest first."""
+
+    group: int
+
+
+class JoinOpened(_Event, frozen=True, kw_only=True):
+    """The branches of the fork have met: what they set is in the context, and their line goes on at `next`."""
+
+    group: int
+    updates: Document = EMPTY
+    next: str
 
 
 class SignalReceived(_Event, frozen=True, kw_only=True):
@@ -338,6 +369,9 @@ Event: TypeAlias = (
     | WaitOpened
     | WaitEnded
     | SignalReceived
+    | JoinDecided
+    | LosersUndoStarted
+    | JoinOpened
     | StepCompensated
     | UndoSkipped
     | IncidentOpened

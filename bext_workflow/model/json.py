@@ -60,6 +60,17 @@ def loads(text: bytes | str) -> Json:
     return orjson.loads(text)
 
 
+def same_json(one: Json, other: Json) -> bool:
+    """Whether two values are one and the same JSON, whatever the order of keys; `1`, `1.0` and `true` are not."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same_json(value, other[key]) for key, value in one.items())
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same_json, one, other))
+    return bool(one == other)
+
+
 def detach(value: Mapping[str, Json], *, max_bytes: int, what: str = "value") -> Document:
     """Checks a value from outside and returns a copy of its own.
 

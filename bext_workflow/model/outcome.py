@@ -1,4 +1,4 @@
-"""What `run_step` may return (spec, "Key Types"; semantics §3).
+"""What `run_step` may return (semantics §3).
 
 `StepOutcome` is both the type of every outcome and the place where its four forms are found, so that they construct
 and match in one manner::

@@ -1,4 +1,4 @@
-"""How a step is retried: numbers only (spec, "Retry Policy Semantics")."""
+"""How a step is retried: numbers only (semantics §3)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class OnExhausted(StrEnum):
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Attempts, and the waits between them. The default is the spec's exponential policy: 3, 1000, 2.0, 30 000.
+    """Attempts, and the waits between them. The default is exponential: 3, 1000, 2.0, 30 000.
 
     `max_attempts` counts all tries. `jitter` (0.0–1.0) only shortens a wait. `max_elapsed_ms` = 0 means no bound.
     Raises `DefinitionError` for numbers that make no policy.
@@ -43,6 +43,11 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
             raise DefinitionError(
                 f"backoff_multiplier is {self.backoff_multiplier}", mend="a finite number of at least 1"
             )
+        try:
+            msgspec.structs.force_setattr(self, "on_exhausted", OnExhausted(self.on_exhausted))
+        except ValueError:
+            words = ", ".join(OnExhausted)
+            raise DefinitionError(f"on_exhausted is {self.on_exhausted!r}", mend=f"use one of: {words}") from None
         if not 0.0 <= self.jitter <= 1.0:
             raise DefinitionError(f"jitter is {self.jitter}", mend="a number from 0.0 to 1.0")
 

@@ -1,4 +1,4 @@
-"""What a plugin is told of a run: a read-only snapshot (spec, "The Trait")."""
+"""What a plugin is told of a run: a read-only snapshot (semantics §2)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from bext_workflow.model.status import WorkflowStatus
 class Completed(msgspec.Struct, frozen=True, kw_only=True):
     """One visit that has something to undo, linked to those that completed before it (newest first).
 
-    `updates` and `undo_data` are that visit's own. `own` marks the failed visit that may have acted and whose undo runs
-    first (`compensate_on_failure`); it never completed.
+    `updates` and `undo_data` are that visit's own, `item` and `index` those of its map. `own` marks the failed visit
+    that may have acted and whose undo runs first (`compensate_on_failure`); it never completed.
     """
 
     step: str
     visit: int
     branch: int = 0
+    place: str = ""
     updates: JsonObject = {}
     undo_data: Json = None
+    index: int | None = None
+    item: Json = None
     own: bool = False
     before: Completed | None = None
 
@@ -38,7 +41,8 @@ class WorkflowRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `context` is a read-only mapping; what is nested in it is the plugin's own copy. `idempotency_key` is the same for
     every attempt of this visit, on every host and after every crash: hand it to the services that you call. `attempt`
-    and `visit` count from 1. `undo_data` and `failure` are set while the run compensates. Instants are ms since
+    and `visit` count from 1. In the branches of a map `item` is the one that the branch is for, and
+    `index` its place. `undo_data` and `failure` are set while the run compensates. Instants are ms since
     the epoch, UTC.
     """
 
@@ -54,6 +58,8 @@ class WorkflowRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     completed: Completed | None = None
     undo_data: Json = None
     failure: str | None = None
+    item: Json = None
+    index: int | None = None
     key: str | None = None
     tags: Mapping[str, str] = {}
     created_at: int = 0

@@ -1,4 +1,4 @@
-"""The statuses of a run (spec, "Compensation"; semantics §4)."""
+"""The statuses of a run (semantics §4)."""
 
 from __future__ import annotations
 
@@ -68,6 +68,7 @@ class StopKind(StrEnum):
 
     CANCEL = "cancel"
     TIMEOUT = "timeout"
+    FAILURE = "failure"
 
 
 class Call(StrEnum):

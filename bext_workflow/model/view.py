@@ -1,4 +1,4 @@
-"""What faces show: the resources of the HTTP API and of `-o json`, the same for both (INTERFACES "HTTP API").
+"""What faces show: the resources of the HTTP API and of `-o json`, the same for both (reference "HTTP API").
 
 Instants are RFC 3339, UTC, with milliseconds.
 """
@@ -44,6 +44,7 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True):
 
     step: str
     visit: int
+    branch: int = 0
     status: str
     attempts: int
     idempotency_key: str
@@ -137,7 +138,10 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IncidentView(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a person must decide; `actions` are the answers that it takes."""
+    """Something that a person must decide; `actions` are the answers that it takes.
+
+    `idempotency_key`: what the call in question handed to the services that it calls; None if it is about no step.
+    """
 
     id: str
     run_id: str
@@ -147,6 +151,7 @@ class IncidentView(msgspec.Struct, frozen=True, kw_only=True):
     step: str
     visit: int
     attempt: int
+    idempotency_key: str | None = None
     reason: str
     actions: list[Action]
     evidence: Json = None
@@ -157,7 +162,10 @@ class IncidentView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkflowView(msgspec.Struct, frozen=True, kw_only=True):
-    """A workflow that is served. `timeout_ms` bounds a whole run (0: no bound)."""
+    """A workflow that is served; `timeout_ms` bounds a whole run (0: no bound).
+
+    `steps` hold every key of a step in the config, with the value that is in effect.
+    """
 
     id: str
     version: int
@@ -203,13 +211,14 @@ class FireView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PluginView(msgspec.Struct, frozen=True, kw_only=True):
-    """A plugin that the config names."""
+    """A plugin that the config names. `error`: why it cannot be used, and the mend; then no more is known of it."""
 
     name: str
     distribution: str
     version: str
     hooks: list[str]
     workflows: list[str]
+    error: str | None = None
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):

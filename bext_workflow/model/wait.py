@@ -25,10 +25,11 @@ class WaitDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 class WaitFor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An open wait. `due_at` (ms) of None: no bound; `for_ms`: the length that a person's retry renews.
 
-    `next`: where the branch goes when the wait is over, `on_timeout`: where when its time is.
+    `next`: where the branch goes when the wait is over (None: where the definition says), `on_timeout`: where when its
+    time is.
     """
 
-    next: str
+    next: str | tuple[str, ...] | None = None
     signal: str | None = None
     into: str | None = None
     due_at: int | None = None

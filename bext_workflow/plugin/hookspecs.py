@@ -1,4 +1,4 @@
-"""The trait of a plugin (spec, "The Trait"), as pluggy hook specifications: signatures only.
+"""The trait of a plugin (semantics §2), as pluggy hook specifications: signatures only.
 
 Hooks may be `async def` or plain `def`; a plain one that is called for a run works in a thread. An implementation may
 take fewer arguments than its specification. Only the plugin that owns a workflow is called for it.

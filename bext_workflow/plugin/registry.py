@@ -67,10 +67,14 @@ class Scheduled(msgspec.Struct, frozen=True):
 
 
 class LeftOut(msgspec.Struct, frozen=True):
-    """A plugin, or a schedule, that the config names and that cannot be used."""
+    """A plugin, or a schedule, that the config names and that cannot be used.
+
+    `workflows` are the ids that the config gives the plugin.
+    """
 
     name: str
     error: BextError
+    workflows: tuple[str, ...] = ()
 
 
 class Registry(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +119,7 @@ def load_plugins(specs: Iterable[PluginSpec], host: HostInfo, *, degraded: bool 
         except BextError as error:
             if not degraded:
                 raise
-            left_out.append(LeftOut(spec.name, error))
+            left_out.append(LeftOut(spec.name, error, tuple(entry.id for entry in spec.workflows)))
             continue
         plugins.append(plugin)
         served.update({(own.id, own.version): Served(own, plugin) for own in plugin.definitions})

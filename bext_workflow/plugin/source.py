@@ -1,4 +1,4 @@
-"""The `source` of a plugin and the distribution that it means (DESIGN "Plugins")."""
+"""The `source` of a plugin and the distribution that it means (semantics §12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store: where runs live. One journal of events a run, and an index over the runs (DESIGN "Journal and index").
+"""The store: where runs live. One journal a run, and an index over the runs (architecture "Journal and index").
 
 Rules for every implementation; `bext_workflow.testing.StoreContract` holds them:
 
@@ -85,7 +85,10 @@ class Claimed(msgspec.Struct, frozen=True):
 
 
 class IncidentRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An incident as it is listed. `resolution` is {action, note, by} once it is resolved."""
+    """An incident as it is listed. `resolution` is {action, note, by} once it is resolved.
+
+    `key` is the idempotency key of the call in question; None if it is about no step.
+    """
 
     id: str
     run_id: str
@@ -99,6 +102,7 @@ class IncidentRow(msgspec.Struct, frozen=True, kw_only=True):
     actions: tuple[Action, ...]
     evidence: Json = None
     traceback: str | None = None
+    key: str | None = None
     opened_at: int
     resolved_at: int | None = None
     resolution: Json = None
@@ -233,13 +237,17 @@ class Posted(msgspec.Struct, frozen=True):
 
 
 class HostRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A host that is alive. `served` are the (workflow, version, digest) of the definitions that it drives."""
+    """A host that is alive. `served` are the (workflow, version, digest) of the definitions that it drives.
+
+    `only` is the id of the one run that it drives, for a command that waits for it; None: all that are served.
+    """
 
     host_id: str
     pid: int
     hostname: str
     started_at: int
     served: tuple[tuple[str, int, str], ...] = ()
+    only: str | None = None
 
 
 class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+HOST_WAITS = "host_waits"
 HOST_STARTED = "host_started"
 HOST_DRAINING = "host_draining"
 HOST_STOPPED = "host_stopped"
@@ -23,6 +24,7 @@ SCHEDULE_PASSED = "schedule_passed"
 SCHEDULE_FAILED = "schedule_failed"
 
 LOG_LEVELS = {
+    HOST_WAITS: "warning",
     HOST_STARTED: "info",
     HOST_DRAINING: "info",
     HOST_STOPPED: "info",

@@ -44,7 +44,7 @@ class StoreEngine:
         return new, result
 
     async def served(self) -> Collection[Serving] | None:
-        hosts = await self._store.hosts()
+        hosts = [host for host in await self._store.hosts() if host.only is None]
         return [one for host in hosts for one in host.served] if hosts else None
 
     def wake(self) -> None:

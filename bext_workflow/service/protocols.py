@@ -116,7 +116,10 @@ class Runs(Protocol):
     """Starting and reading runs."""
 
     async def start(self, request: StartRequest) -> Started:
-        """Durable when it returns. Raises `NotFound` (workflow), `InvalidJson`, `StartKeyReused`, `Gone`."""
+        """Durable when it returns. Raises `NotFound` (workflow), `InvalidJson`, `StartKeyReused`, `Gone`.
+
+        Also the `PluginError` or `ConfigError` of the plugin that should serve the workflow and cannot be used.
+        """
 
     async def get(self, run_id: str) -> RunView:
         """The whole run, as of one moment."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -14,7 +15,7 @@ from bext_workflow.model.event import RunCreated, decode
 from bext_workflow.model.json import EMPTY, Document, Json, detach
 from bext_workflow.model.names import NAME_RULE, is_name
 from bext_workflow.model.run import newest_first
-from bext_workflow.model.status import IncidentKind
+from bext_workflow.model.status import Action, IncidentKind
 from bext_workflow.model.view import EventView, IncidentView, Page, RunView, parse_instant
 from bext_workflow.model.wait import MAX_SIGNAL_BYTES
 from bext_workflow.ports.clock import Chance, Clock
@@ -53,6 +54,8 @@ T = TypeVar("T")
 
 MAX_KEY = 200
 MAX_TAGS = 50
+
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
 class Service:
@@ -126,7 +129,7 @@ class Service:
             until=_ms(query.until, "until"),
             incident=query.incident,
         )
-        rows = await self._store.runs(wanted, limit=limit + 1, before=query.cursor)
+        rows = await self._store.runs(wanted, limit=limit + 1, before=_cursor(query.cursor))
         return _page([views.summary(row) for row in rows], limit, lambda run: run.run_id)
 
     async def events(self, run_id: str, *, after: int = 0, limit: int = DEFAULT_LIMIT) -> Page[EventView]:
@@ -207,7 +210,9 @@ class Service:
     ) -> Page[IncidentView]:
         bound = _limit(limit)
         whole_id = (await self._find(run_id)).run_id if run_id is not None else None
-        rows = await self._store.incidents(run_id=whole_id, open_only=open_only, limit=bound + 1, before=cursor)
+        rows = await self._store.incidents(
+            run_id=whole_id, open_only=open_only, limit=bound + 1, before=_cursor(cursor)
+        )
         return _page([views.incident_view(row) for row in rows], bound, lambda incident: incident.id)
 
     async def incident(self, incident_id: str) -> IncidentView:
@@ -215,8 +220,7 @@ class Service:
 
     async def resolve(self, incident_id: str, request: ResolveRequest) -> Acknowledged:
         incident = await self._find_incident(incident_id)
-        if not request.note.strip():
-            raise UsageError("an answer needs a note", mend="say in a few words why you decided so")
+        _check_answer(request)
         updates = detach(request.context_updates, max_bytes=self._context_bytes, what="context_updates")
         undo_data = self._undo_data(request.undo_data)
         row = await self._find(incident.run_id)
@@ -336,6 +340,17 @@ def _answers_an_incident(state: State) -> bool:
     return any(incident.kind is IncidentKind.COMPENSATION_FAILED for incident in state.incidents)
 
 
+def _check_answer(request: ResolveRequest) -> None:
+    if not request.note.strip():
+        raise UsageError("an answer needs a note", mend="say in a few words why you decided so")
+    brings = request.context_updates or request.next is not None or request.undo_data is not None
+    if brings and request.action is not Action.DONE:
+        raise UsageError(
+            f"context updates, next and undo data belong to the answer done, not to {request.action}",
+            mend="drop them, or answer done",
+        )
+
+
 def _check_labels(request: StartRequest) -> None:
     if request.key is not None and not 1 <= len(request.key) <= MAX_KEY:
         raise UsageError(f"the start key has {len(request.key)} characters", mend=f"use 1 to {MAX_KEY}")
@@ -355,6 +370,13 @@ def _limit(limit: int) -> int:
     if not 1 <= limit <= MAX_LIMIT:
         raise UsageError(f"the limit is {limit}", mend=f"use 1 to {MAX_LIMIT}")
     return limit
+
+
+def _cursor(cursor: str | None) -> str | None:
+    """Cursors are ids: of the last run, or incident, of a page."""
+    if cursor is not None and _ID.fullmatch(cursor) is None:
+        raise UsageError(f"the cursor {cursor!r} is not one of this list", mend="give the page's next_cursor as it is")
+    return cursor
 
 
 def _ms(instant: str | None, what: str) -> int | None:

@@ -6,28 +6,23 @@ from collections.abc import Sequence
 
 import msgspec
 
-from bext_workflow.core.state import Branch, Phase, State, visit_key
+from bext_workflow.core.state import State
 from bext_workflow.core.work import left_in_place
-from bext_workflow.model import event as events
-from bext_workflow.model.event import Event
 from bext_workflow.model.json import loads
-from bext_workflow.model.run import newest_first
-from bext_workflow.model.status import Call, IncidentKind, WaitEnd, WorkflowStatus
+from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.model.view import (
     PAUSED,
     EventView,
     IncidentView,
     Resolution,
     RunView,
-    StepView,
     instant,
     instant_or_none,
 )
 from bext_workflow.ports.store import EventRow, InboxRow, IncidentRow, RunRow
 from bext_workflow.service.starting import NewRun
+from bext_workflow.service.steps import Journal, steps_of
 from bext_workflow.service.waits import signals_of, waits_of
-
-Journal = Sequence[tuple[Event, int]]
 
 
 def summary(row: RunRow) -> RunView:
@@ -101,6 +96,7 @@ def incident_view(row: IncidentRow) -> IncidentView:
         step=row.step,
         visit=row.visit,
         attempt=row.attempt,
+        idempotency_key=row.key,
         reason=row.reason,
         actions=list(row.actions),
         evidence=row.evidence,
@@ -109,120 +105,3 @@ def incident_view(row: IncidentRow) -> IncidentView:
         resolved_at=instant_or_none(row.resolved_at),
         resolution=msgspec.convert(row.resolution, Resolution | None),
     )
-
-
-def steps_of(state: State, journal: Journal) -> list[StepView]:
-    """Every visit in the order in which it was entered or first acted, as the journal tells its story."""
-    steps = _Steps(state)
-    for event, at in journal:
-        steps.tell(event, at)
-    for branch in state.branches:
-        steps.stand(branch)
-    if left_in_place(state):
-        for entry in newest_first(state.pending):
-            if not state.plan.step(entry.step).hosted:
-                steps.change(entry.step, entry.visit, status="left_in_place")
-    return steps.views()
-
-
-class _Steps:
-    """Collects the visits; each event changes one of them."""
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-        self._views: dict[tuple[str, int], StepView] = {}
-
-    def views(self) -> list[StepView]:
-        return list(self._views.values())
-
-    def change(self, step: str, visit: int, **changes: object) -> None:
-        key = visit_key(self._state.run_id, step, visit)
-        known = self._views.get((step, visit)) or StepView(
-            step=step, visit=visit, status="running", attempts=0, idempotency_key=key
-        )
-        if self._state.plan.step(step).hosted:
-            changes["attempts"] = 0  # the host waits there, and calls nothing
-        self._views[step, visit] = msgspec.structs.replace(known, **changes)
-
-    def tell(self, event: Event, at: int) -> None:
-        match event:
-            case events.AttemptStarted(call=Call.STEP):
-                self.change(event.step, event.visit, status="running", attempts=event.attempt)
-            case events.AttemptFailed(call=Call.STEP):
-                retry_at = instant(event.retry_at)
-                self.change(
-                    event.step,
-                    event.visit,
-                    status="retrying",
-                    attempts=event.attempt,
-                    reason=event.reason,
-                    retry_at=retry_at,
-                )
-            case events.AttemptLost(call=Call.STEP):
-                self.change(event.step, event.visit, status="in_doubt", attempts=event.attempt, reason=event.reason)
-            case events.StepCompleted():
-                self.change(
-                    event.step,
-                    event.visit,
-                    status="completed",
-                    attempts=event.attempt,
-                    retry_at=None,
-                    ended_at=instant(at),
-                )
-            case events.StepFailed():
-                self.change(
-                    event.step,
-                    event.visit,
-                    status="failed",
-                    attempts=event.attempt,
-                    reason=event.reason,
-                    retry_at=None,
-                    ended_at=instant(at),
-                )
-            case events.BranchSettled():
-                self.change(
-                    event.step, event.visit, status="stopped", reason=event.reason, retry_at=None, ended_at=instant(at)
-                )
-            case _:
-                self._tell_wait(event, at)
-                self._tell_undo(event, at)
-
-    def _tell_wait(self, event: Event, at: int) -> None:
-        """Of a step of the host's own; another one is completed before it waits, and stays so."""
-        match event:
-            case events.WaitOpened():
-                self.change(event.step, event.visit, status="waiting")
-            case events.WaitEnded(completes=True):
-                self.change(event.step, event.visit, status="completed", ended_at=instant(at))
-            case events.WaitEnded(how=WaitEnd.STOP) if self._state.plan.step(event.step).hosted:
-                self.change(event.step, event.visit, status="stopped", ended_at=instant(at))
-            case _:
-                return
-
-    def _tell_undo(self, event: Event, at: int) -> None:
-        match event:
-            case events.AttemptStarted(call=Call.UNDO):
-                self.change(event.step, event.visit, status="undoing")
-            case events.AttemptFailed(call=Call.UNDO) | events.AttemptLost(call=Call.UNDO):
-                self.change(event.step, event.visit, status="undoing", reason=event.reason)
-            case events.StepCompensated():
-                self.change(event.step, event.visit, status="compensated", undone_at=instant(at))
-            case events.UndoSkipped():
-                self.change(event.step, event.visit, status="left_in_place")
-            case events.IncidentOpened(kind=IncidentKind.EXHAUSTED | IncidentKind.STUCK_AFTER_PIVOT):
-                self.change(event.step, event.visit, status="held", attempts=event.attempt, reason=event.reason)
-            case events.IncidentOpened(kind=IncidentKind.COMPENSATION_FAILED):
-                self.change(event.step, event.visit, status="undoing", reason=event.reason)
-            case _:
-                return
-
-    def stand(self, branch: Branch) -> None:
-        """The visit at which a live branch stands, of which the journal may say nothing yet."""
-        state = self._state
-        if branch.phase is Phase.WAITING:
-            self.change(branch.step, branch.visit, status="waiting")
-        elif branch.phase is Phase.READY and state.started_at is not None:
-            known = self._views.get((branch.step, branch.visit))
-            retrying = known is not None and known.status == "retrying"
-            status = "retrying" if retrying and branch.ready_at > state.updated_at else "running"
-            self.change(branch.step, branch.visit, status=status)

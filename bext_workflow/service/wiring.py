@@ -20,8 +20,6 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     config: Path | None = None
     url: str | None = None
-    token: str | None = None
-    degraded: bool = False
 
 
 class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -38,7 +38,7 @@ class FakeTimer:
 
 
 class FakeClock:
-    """`ports.clock.Clock` for tests: time passes by `advance`, or, inside `autojump()`, whenever everybody waits for it.
+    """`ports.clock.Clock` for tests: time passes by `advance`, or, in `autojump()`, whenever everybody waits for it.
 
     `jump_wall` moves the wall clock alone, as an administrator or a leap would.
     """

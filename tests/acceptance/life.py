@@ -83,18 +83,22 @@ class _Life:
         self._points = Points(life.fatal)
         self._charged = asyncio.Event()
         self._may_return = threading.Event()
+        self._answered: set[str] = set()
 
     async def whole(self) -> Told:
-        parts = self._parts()
-        await parts.store.open(migrate=True)
+        parts, store = self._parts()
+        await store.open(migrate=True)
         try:
             on_store = parts.service(StoreEngine(parts.store, parts.clock), by=BY)
             found = await _journal(on_store)
-            if self._life.waits:
-                await on_store.start(self._order())
+            # The points must come in the same order each time: no commit of a start beside those of a driver.
+            sent = await on_store.start(self._order()) if self._life.waits or found else None
             host = parts.host(_silent(), parts.settings())
             async with host.running():
-                run = await self._drive(host, parts.service(host, by=BY))
+                service = parts.service(host, by=BY)
+                await store.claimed.wait()
+                started = sent or await service.start(self._order())
+                run = await self._drive(host, service, store, started.run.run_id)
                 await host.idle()
             return Told(
                 number=self._life.number,
@@ -104,9 +108,9 @@ class _Life:
                 run=run,
             )
         finally:
-            await parts.store.close()
+            await store.close()
 
-    def _parts(self) -> Parts:
+    def _parts(self) -> tuple[Parts, WatchedStore]:
         """The real parts, with the points at which the process may die in their seams."""
         folder = Path(self._life.folder)
         watched = WatchedToTheEnd if self._life.told_of_the_end else WatchedCheckout
@@ -117,7 +121,8 @@ class _Life:
         parts = load(folder / "bext.config.toml", degraded=False)
         if not isinstance(parts.store, SqliteStore) or parts.store.path is None:
             raise TypeError("the config names another store than a SQLite file")
-        return msgspec.structs.replace(parts, store=WatchedStore(parts.store.path, self._points))
+        store = WatchedStore(parts.store.path, self._points)
+        return msgspec.structs.replace(parts, store=store), store
 
     def _after_charge(self, loop: asyncio.AbstractEventLoop, outcome: StepOutcome) -> StepOutcome:
         if self._life.cancel is not None or self._life.drains:
@@ -134,14 +139,12 @@ class _Life:
     def _order(self) -> StartRequest:
         return StartRequest(workflow="checkout", context=self._life.order, key="order-1")
 
-    async def _drive(self, host: Host, service: Service) -> RunView:
-        started = await service.start(self._order())
-        run_id = started.run.run_id
+    async def _drive(self, host: Host, service: Service, store: WatchedStore, run_id: str) -> RunView:
         if self._life.drains:
             await self._drain_during_the_charge(host)
             return await service.get(run_id)
         async with asyncio.TaskGroup() as tasks:
-            canceller = tasks.create_task(self._cancel_the_charge(service, run_id))
+            canceller = tasks.create_task(self._cancel_the_charge(service, store, run_id))
             run = await self._stand_still(host, service, run_id)
             canceller.cancel()
         if self._charged.is_set() and not self._may_return.is_set():
@@ -155,11 +158,13 @@ class _Life:
         self._may_return.set()
         await host.wound_down()
 
-    async def _cancel_the_charge(self, service: Service, run_id: str) -> None:
+    async def _cancel_the_charge(self, service: Service, store: WatchedStore, run_id: str) -> None:
         await self._charged.wait()
         now = self._life.cancel == "now"
         await service.cancel(run_id, CancelRequest(reason="changed my mind", now=now))
         if not now:
+            await store.next_look()
+            await store.next_look()  # In the first one the host has seen the cancel.
             self._may_return.set()
 
     async def _late_result(self, host: Host, service: Service, run_id: str) -> None:
@@ -176,11 +181,8 @@ class _Life:
         while True:
             told = host.settlements.next(run_id)
             run = await service.get(run_id)
-            if (
-                stands_still(run.status)
-                and not await self._answer(service, run)
-                and await self._is_told(service, run_id)
-            ):
+            still = stands_still(run.status) and await self._is_told(service, run_id)
+            if still and not await self._answer(service, run):
                 return run
             await told
 
@@ -191,7 +193,7 @@ class _Life:
         return len(endings) == [event.kind for event in events].count("completion_settled")
 
     async def _answer(self, service: Service, run: RunView) -> bool:
-        """Gives the answers that are known; false if the run waits for none of them."""
+        """Gives the answers that are known, each once; false if the run waits for none of them."""
         answered = False
         for incident_id in run.holds or ():
             incident = await service.incident(incident_id)
@@ -199,8 +201,11 @@ class _Life:
             if answer is None:
                 continue
             answered = True
+            if incident_id in self._answered:
+                continue
+            self._answered.add(incident_id)
             request = ResolveRequest(action=answer.action, note="I looked", context_updates=answer.updates)
-            # In conflict: it was answered before this process began, or a moment ago, and the answer is on its way.
+            # In conflict: it was answered before this process began, and the answer is on its way.
             with suppress(Conflict):
                 await service.resolve(incident_id, request)
         return answered

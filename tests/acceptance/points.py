@@ -6,6 +6,7 @@ through once without a kill tells every point at which it can be killed, and eac
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -41,11 +42,27 @@ class Points:
 
 
 class WatchedStore(SqliteStore):
-    """The embedded store; its process may die just before and just after each of its commits."""
+    """The embedded store; its process may die just before and just after each of its commits.
+
+    `claimed` is set once the host has looked for work.
+    """
 
     def __init__(self, path: Path, points: Points) -> None:
         super().__init__(path)
         self._points = points
+        self._looked: list[asyncio.Event] = []
+        self.claimed = asyncio.Event()
+
+    async def next_look(self) -> None:
+        """Waits until the host begins to look for acts from outside, so that it has done so before."""
+        looked = asyncio.Event()
+        self._looked.append(looked)
+        await looked.wait()
+
+    async def with_acts(self, owner: str) -> Sequence[int]:
+        while self._looked:
+            self._looked.pop().set()
+        return await super().with_acts(owner)
 
     async def write(self, batch: Sequence[Member]) -> Sequence[Result]:
         kinds = ", ".join(kind for member in batch for kind, _ in member.events)
@@ -60,6 +77,7 @@ class WatchedStore(SqliteStore):
         self._points.passing("before claim")
         claimed = await super().claim(owner, served, now=now, limit=limit, only=only)
         self._points.passing("after claim")
+        self.claimed.set()
         return claimed
 
     async def post(self, run_id: str, judge: Judge, *, at: int) -> Posted:

@@ -34,7 +34,7 @@ steps = [
     { name = "charge_card",   retries = { max_attempts = 1, backoff_ms = 0,   backoff_multiplier = 1.0, max_backoff_ms = 0 },    idempotent = false },
     { name = "send_receipt",  retries = { max_attempts = 5, backoff_ms = 200, backoff_multiplier = 2.0, max_backoff_ms = 10000 }, idempotent = true },
 ]
-"""  # noqa: E501 — the text of the specification, verbatim
+"""  # noqa: E501 — the lines of bext.config.toml as they are
 
 ORDER: JsonObject = {
     "order_id": "o-1",
@@ -137,11 +137,12 @@ def begin(folder: Path, name: str, saga: Saga) -> Trial:
 
 
 class Model(NamedTuple):
-    """An order that was driven without a kill: the calls that it takes, and its story."""
+    """An order that was driven without a kill: its calls, its story, its points, what its context holds at the end."""
 
     calls: list[Call]
     story: list[str]
     points: list[str]
+    context: set[str]
 
     def window(self) -> list[str]:
         """The points between the durable intent of the charge and the commit of its result."""
@@ -151,7 +152,7 @@ class Model(NamedTuple):
 
 
 def model_of(trial: Trial, told: Told) -> Model:
-    return Model(trial.calls(), story(told.journal), told.points)
+    return Model(trial.calls(), story(told.journal), told.points, set(told.run.context or ()))
 
 
 def story(journal: Sequence[EventView]) -> list[str]:
@@ -175,6 +176,8 @@ def faults(trial: Trial, model: Model, lives: Sequence[Told], kills: int) -> Ite
         yield f"the run ended {run.status} with {run.holds}"
     if (told := story(lives[-1].journal)) != model.story:
         yield f"the journal tells {told}"
+    if (context := set(run.context or ())) != model.context:
+        yield f"the context holds {context}"
     yield from ledger_faults(trial, trial.saga.effects)
     yield from call_faults(trial, model, kills)
     yield from charge_faults(trial, lives[-1].journal)

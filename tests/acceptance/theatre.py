@@ -34,7 +34,8 @@ class Stage:
         """Plays a life whose process must kill itself."""
         ended = self._play(life)
         if ended.signal != signal.SIGKILL:
-            raise AssertionError(f"the process did not die at {life.fatal}: {ended.error or ended}")
+            why = ended.error or ("it went to its end" if ended.told else f"signal {ended.signal}")
+            raise AssertionError(f"life {life.number} in {life.folder} did not die at {life.fatal}: {why}")
 
     def told(self, life: Life) -> Told:
         """Plays a life to its end."""

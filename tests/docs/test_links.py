@@ -12,6 +12,10 @@ from tests.docs.properties import GUARANTEES, rows
 
 HERE = Path(__file__).resolve().parent
 _SECTION = re.compile(r"semantics ((?:§\d+(?:, | and )?)+)")
+_HEADING = re.compile(r"\b(architecture|reference) \"([^\"]+)\"", re.IGNORECASE)
+_NOT_HERE = re.compile(
+    r"\b(?:DESIGN|INTERFACES|SEMANTICS|PROPERTIES)\.md\b|\bDESIGN (?:§|\")|\bspec[,:] \"|engine text"
+)
 _PROPERTY = re.compile(r"(?<![\w–-])P(\d{1,2})(?![\w–-])")
 
 
@@ -55,6 +59,14 @@ def test_every_section_that_code_cites_is_there() -> None:
     }
     assert there == {str(number) for number in range(1, 14)}
     assert [(number, file) for number, file in cited if number not in there] == []
+
+
+def test_every_page_that_code_cites_is_here_and_has_the_heading() -> None:
+    """`architecture "Commit path"` in a docstring is `## Commit path` on the page."""
+    for file, text in sources().items():
+        assert _NOT_HERE.findall(text) == [], file
+        for page, heading in _HEADING.findall(text):
+            assert re.search(f"^##+ {re.escape(heading)}$", prose(DOCS / f"{page.lower()}.md"), re.MULTILINE), file
 
 
 def test_every_property_that_code_cites_is_stated() -> None:

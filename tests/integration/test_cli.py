@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -15,11 +17,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import pytest
 
 from bext_workflow.app import App
 from bext_workflow.faces.cli.main import run
+from bext_workflow.model.definition import StepDefinition
 from bext_workflow.model.json import Json, JsonObject
+from bext_workflow.model.policy import RetryPolicy
+from bext_workflow.ports.store import HostRow
+from bext_workflow.stores import SqliteStore
+from tests.unit.plugin_support import PLUGIN, installer
 
 CONFIG = """\
 [[plugins]]
@@ -34,7 +42,7 @@ steps = [
     { name = "charge_card",   retries = { max_attempts = 1, backoff_ms = 0,   backoff_multiplier = 1.0, max_backoff_ms = 0 },    idempotent = false },
     { name = "send_receipt",  retries = { max_attempts = 5, backoff_ms = 200, backoff_multiplier = 2.0, max_backoff_ms = 10000 }, idempotent = true },
 ]
-"""  # noqa: E501 — the text of the specification, verbatim
+"""  # noqa: E501 — the lines of bext.config.toml as they are
 
 APPROVAL = """
 [[plugins.workflows]]
@@ -72,7 +80,7 @@ def place_order(**changes: Json) -> list[str]:
 
 
 class Shop:
-    """A folder with the specification's config; commands are called as if they were typed there."""
+    """A folder with the config of this repository; commands are called as if they were typed there."""
 
     def __init__(self, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
         self.folder = folder
@@ -128,7 +136,7 @@ def wait_for(file: Path, host: subprocess.Popen[str]) -> str:
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Shop:
-    for name in [name for name in os.environ if name.startswith("BEXT_")]:
+    for name in [name for name in os.environ if name.startswith("BEXT_") or name == "UV_RUN_RECURSION_DEPTH"]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # where the demo makes its folder
@@ -250,6 +258,15 @@ def test_what_is_not_there_is_4(shop: Shop, words: list[str]) -> None:
     assert "Traceback" not in done.err
 
 
+@pytest.mark.parametrize("what", ["runs", "incidents"])
+@pytest.mark.parametrize("cursor", ["", "nonsense", "0193a4c0", "0193A4C0-0000-7000-8000-000000000001"])
+def test_a_cursor_that_no_page_gave_is_no_page(shop: Shop, what: str, cursor: str) -> None:
+    done = shop(what, "list", "--cursor", cursor)
+
+    assert (done.code, done.out) == (2, "")
+    assert f"the cursor {cursor!r} is not one of this list" in done.err
+
+
 def test_events_are_the_journal(shop: Shop) -> None:
     run_id = shop(*place_order(), "--wait").json["run_id"]
 
@@ -300,8 +317,9 @@ def test_a_failing_undo_is_answered_and_the_next_host_finishes_the_rollback(shop
     assert "retry" in wrong.err
     assert shop("incidents", "resolve", incident["id"], "--action", "retry", "--note", "the shelf is free").code == 0
     with shop.served() as url:
+        while shop("incidents", "list", "--url", url).json["items"]:
+            time.sleep(0.01)  # until the host has taken the answer the run is FAILED
         assert shop("runs", "watch", failed["run_id"], "--url", url).code == 10
-        assert shop("incidents", "list", "--url", url).json["items"] == []
         (answered,) = shop("incidents", "list", "--all", "--url", url).json["items"]
     assert answered["resolution"]["note"] == "the shelf is free"
 
@@ -341,6 +359,19 @@ def test_a_served_store_has_one_driver_and_takes_direct_commands(shop: Shop) -> 
         assert waited.code == 0
         assert shop("runs", "result", started.json["run_id"], "--wait=20s").code == 0
     assert shop("runs", "show", started.json["run_id"], "--url", url).code == 6
+
+
+async def test_a_host_takes_its_seat_after_a_command_that_drives_one_run(shop: Shop) -> None:
+    """Whoever types `serve` while a `runs start --wait` is under way need not type it again."""
+    store, ready = SqliteStore(shop.folder / "bext.db"), shop.folder / "ready.json"
+    await store.open(migrate=True)
+    await store.join(HostRow(host_id="command", pid=812, hostname="here", started_at=0, only="the-run"))
+    with process("serve", "--listen", "127.0.0.1:0", "--ready-file", str(ready), cwd=shop.folder) as host:
+        assert host.stderr is not None
+        told = json.loads(await asyncio.to_thread(host.stderr.readline))
+        assert (told["event"], told["pid"], told["run_id"]) == ("host_waits", 812, "the-run")
+        await store.close()
+        assert json.loads(await asyncio.to_thread(wait_for, ready, host))["pid"] == host.pid
 
 
 def test_ctrl_c_while_waiting_is_130_and_the_run_lives_on(shop: Shop) -> None:
@@ -480,6 +511,31 @@ def test_a_good_config_passes_the_check_and_shows_what_is_in_it(shop: Shop) -> N
     assert (plugin["name"], plugin["distribution"]) == ("workflow-pg", "bext-workflow-pg")
 
 
+def test_a_workflow_is_shown_with_every_value_that_is_in_effect(shop: Shop) -> None:
+    """Those that nobody has stated too."""
+    steps = shop("workflows", "show", "checkout").json["steps"]
+    table = shop("workflows", "show", "checkout", "-o", "table").out
+
+    for step in steps:
+        assert set(step) == set(StepDefinition.__struct_fields__)
+        assert set(step["retries"]) == set(step["compensation_retries"]) == set(RetryPolicy.__struct_fields__)
+    assert steps[0]["timeout_ms"] == 60_000
+    assert [msgspec.convert(step, StepDefinition) for step in steps][1].retries == RetryPolicy.none()
+    assert "3 attempts, 500 ms × 2, at most 5 s; time-out 1 min" in table
+
+
+def test_a_check_configures_each_plugin_once(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its hooks may cost time, or ask a service: `check` and what it says of the live runs share one loading."""
+    shop(*place_order())
+    configure = '    @hookimpl\n    def configure(self, config):\n        print("configured")\n'
+    installer(tmp_path, monkeypatch)(f"{PLUGIN}\n{configure}")
+    (shop.folder / "bext.config.toml").write_text(f'{CONFIG}\n[[plugins]]\nname = "shop"\n', encoding="utf-8")
+
+    checked = shop("check")
+
+    assert (checked.code, checked.err) == (0, "configured\n")
+
+
 @pytest.mark.parametrize(("config", "said"), [("[host]\nlisen = 1\n", "listen"), ("[[plugins]\n", "at line 1")])
 def test_a_config_that_cannot_be_read_is_3_everywhere(shop: Shop, config: str, said: str) -> None:
     (shop.folder / "bext.config.toml").write_text(config, encoding="utf-8")
@@ -504,11 +560,27 @@ def test_a_plugin_that_cannot_be_used_stops_check_serve_and_start(
 
     checked, served, started = shop("check"), shop("serve", "--listen", "127.0.0.1:0"), shop(*place_order())
 
-    assert (checked.code, served.code, started.code) == (3, 3, 4)
+    assert (checked.code, served.code, started.code) == (3, 3, 3)
     assert fault in checked.out
     assert fault in served.err
-    assert f"these plugins cannot be used: {plugin}" in started.err
+    assert started.err == served.err
     assert shop("runs", "list").code == 0
+    (listed,) = shop("plugins", "list").json["items"]
+    assert (listed["name"], listed["workflows"]) == (plugin, [])
+    assert fault in listed["error"]
+    assert fault in shop("plugins", "list", "-o", "table").out
+    assert fault in shop("plugins", "show", plugin, "-o", "table").out
+    assert f"cannot be used: {plugin}" in shop("workflows", "list").err
+
+
+def test_a_workflow_that_is_surely_not_the_broken_plugins_is_not_found(shop: Shop) -> None:
+    text = CONFIG.replace('name = "send_receipt"', 'name = "send_recept"')
+    (shop.folder / "bext.config.toml").write_text(text, encoding="utf-8")
+
+    unknown = shop("runs", "start", "chekout")
+
+    assert unknown.code == 4
+    assert "these plugins cannot be used: workflow-pg" in unknown.err
 
 
 def test_no_config_at_all_is_3_and_says_what_to_do(shop: Shop) -> None:
@@ -527,6 +599,22 @@ def test_init_writes_files_and_never_overwrites(shop: Shop) -> None:
     assert first.code == 0
     assert all(Path(file).exists() for file in first.json["files"])
     assert again.code == 5
+
+
+def test_init_says_what_to_type_next(shop: Shop) -> None:
+    there = shop("init", "my shop", "-o", "table").out
+    (shop.folder / "here").mkdir()
+    with contextlib.chdir(shop.folder / "here"):
+        here = shop("init").json["next"]
+
+    assert "pip install -e 'my shop'\n" in there
+    assert "    bext-host -c 'my shop/bext.config.toml' runs start order --wait\n" in there
+    assert [line.removeprefix("uv ") for line in here] == [
+        "pip install -e .",
+        "bext-host check",
+        "bext-host serve",
+        "bext-host runs start order --wait",
+    ]
 
 
 @pytest.mark.tier("ci")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from bext_workflow.stores.sqlite.schema import LATEST
 from tests.integration.test_cli import CONFIG, ORDER, Shop
 
 CONTEXT = "\n".join(f'{key} = "{value}"' for key, value in ORDER.items() if isinstance(value, str))
@@ -71,23 +68,3 @@ def test_mistake_in_a_schedule_keeps_check_and_serve_from_starting(shop: Shop) -
         done = shop(*words)
         assert done.code == 3
         assert "the schedule 'nightly' starts 'chekout', which no plugin of the config serves" in done.out + done.err
-
-
-def test_file_of_the_first_schema_keeps_its_start_keys(shop: Shop) -> None:
-    """Migration: keys of callers are in their workflow's space from then on."""
-    first = shop("runs", "start", "checkout", "--key", "order-7", "--set", "sku=widget").json
-    with closing(sqlite3.connect(shop.folder / "bext.db")) as file:
-        file.executescript(
-            """
-            CREATE TABLE old (workflow TEXT, key TEXT, run_id TEXT, fingerprint TEXT, removed_at INTEGER);
-            INSERT INTO old SELECT substr(space, 10), key, run_id, fingerprint, removed_at FROM start_keys;
-            DROP TABLE start_keys; ALTER TABLE old RENAME TO start_keys; DROP TABLE schedules;
-            ALTER TABLE audit DROP COLUMN schedule;
-            """
-        )
-        file.execute("DELETE FROM schema_version WHERE version >= ?", (LATEST,))
-        file.commit()
-
-    again = shop("runs", "start", "checkout", "--key", "order-7", "--set", "sku=widget")
-    assert (again.code, again.json["run_id"]) == (0, first["run_id"])
-    assert shop("runs", "start", "checkout", "--key", "order-7", "--set", "sku=other").code == 5

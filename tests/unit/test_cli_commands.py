@@ -13,19 +13,20 @@ from bext_workflow import errors
 from bext_workflow.faces.cli import cells
 from bext_workflow.faces.cli.main import run
 from bext_workflow.model.json import JsonObject
-from bext_workflow.model.status import Action, WorkflowStatus
-from bext_workflow.model.view import RunView
+from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
+from bext_workflow.model.view import RunView, StepView
 from bext_workflow.service.protocols import CancelRequest, ResolveRequest, RunQuery, SignalRequest, StartRequest
 from bext_workflow.service.wiring import Finding, Severity
-from tests.unit.cli_support import INCIDENT, PAUSED_RUN, RUN, WAIT, WAITING, Shelf, ShelfWiring, event
+from tests.unit.cli_support import INCIDENT, PAUSED_RUN, RUN, STEP, WAIT, WAITING, Shelf, ShelfWiring, event
 
 Captured = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)
 def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CONFIG", "URL", "TOKEN", "OUTPUT", "QUIET", "VERBOSE", "YES", "LISTEN"):
+    for name in ("CONFIG", "URL", "OUTPUT", "QUIET", "VERBOSE", "YES", "LISTEN"):
         monkeypatch.delenv(f"BEXT_{name}", raising=False)
+    monkeypatch.delenv("UV_RUN_RECURSION_DEPTH", raising=False)
 
 
 def call(shelf: Shelf, *words: str) -> int:
@@ -178,10 +179,16 @@ def test_what_is_typed_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch
 def test_a_target_is_what_the_options_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BEXT_URL", "http://there")
     wiring = ShelfWiring(Shelf())
-    run(lambda: wiring, ["-c", "x.toml", "runs", "show", "0193", "--token", "t"])
+    run(lambda: wiring, ["-c", "x.toml", "runs", "show", "0193"])
 
     (target,) = wiring.targets
-    assert (target.config, target.url, target.token) == (Path("x.toml"), "http://there", "t")
+    assert (target.config, target.url) == (Path("x.toml"), "http://there")
+
+
+def test_a_token_is_not_asked_for_while_there_are_none(capfd: Captured) -> None:
+    assert call(Shelf(), "--help") == 0
+    assert "token" not in capfd.readouterr().out.lower()
+    assert call(Shelf(), "runs", "list", "--token", "t") == 2
 
 
 @pytest.mark.parametrize("words", [["serve"], ["check"], ["config", "show"]])
@@ -199,6 +206,19 @@ def test_a_list_asks_for_what_was_said_and_turns_the_pages() -> None:
     assert (first.workflow, first.version, first.tags, first.limit) == ("checkout", 2, {"a": "b"}, 500)
     assert first.status == (WorkflowStatus.FAILED, WorkflowStatus.RUNNING)
     assert (second.limit, second.cursor) == (100, "500")
+
+
+def test_words_to_choose_from_are_shown_as_they_are_and_taken_in_any_case(capfd: Captured) -> None:
+    assert call(Shelf(), "runs", "list", "--help") == 0
+    assert "[PENDING|RUNNING|" in capfd.readouterr().out
+    assert call(Shelf(), "runs", "list", "--status", "done") == 2
+    assert "'done' is not one of 'PENDING', 'RUNNING'" in capfd.readouterr().err
+    assert call(Shelf(), "incidents", "resolve", "i-1", "--note", "n") == 2
+    assert "Missing option '--action'. Choose from done, not_done" in capfd.readouterr().err
+    for status in ("failed", "Failed", "FAILED"):
+        shelf = Shelf()
+        assert call(shelf, "runs", "list", "--status", status) == 0
+        assert [query.status for query in shelf.asked if isinstance(query, RunQuery)] == [(WorkflowStatus.FAILED,)]
 
 
 def test_events_are_all_of_them_unless_a_limit_is_set(capfd: Captured) -> None:
@@ -362,8 +382,58 @@ def test_a_workflow_shows_its_waits_in_words(capfd: Captured) -> None:
     lines = [" ".join(line.split()) for line in capfd.readouterr().out.splitlines()]
     assert "longest run 1s" in lines
     assert "approve for signal ok, into by, at most 1h 30m, then end" in lines
-    assert "rest for 1d 250ms next=end" in lines
-    assert "reserve – idempotent=true retries={max_attempts=3}" in lines
+    assert "rest for 1d 250ms next end" in lines
+    assert any(line.startswith("reserve – 3 attempts, 1 s × 2, at most 30 s; time-out 1 min") for line in lines)
+
+
+def test_who_types_uv_run_is_told_lines_that_begin_so(capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_RUN_RECURSION_DEPTH", "1")
+    shelf = Shelf()
+    shelf.incidents = [INCIDENT]
+
+    call(shelf, "-o", "table", "incidents", "show", "0193")
+
+    assert f"    uv run bext-host incidents resolve {INCIDENT.id} --action retry" in capfd.readouterr().out
+
+
+IN_DOUBT = msgspec.structs.replace(
+    INCIDENT,
+    kind=IncidentKind.IN_DOUBT,
+    call=Call.STEP,
+    step="charge",
+    idempotency_key="k:charge",
+    actions=[Action.DONE, Action.NOT_DONE],
+)
+
+
+def test_a_card_shows_the_keys_by_which_effects_are_found(capfd: Captured) -> None:
+    """Those of steps that are neither done for good nor undone."""
+    names = {"charge": "in_doubt", "mail": "retrying", "pack": "compensated"}
+    steps = [StepView(step=n, visit=1, status=s, attempts=1, idempotency_key=f"k:{n}") for n, s in names.items()]
+    suspended = msgspec.structs.replace(RUN, status=WorkflowStatus.SUSPENDED, steps=[STEP, *steps])
+    shelf = Shelf(suspended, msgspec.structs.replace(suspended, status=WorkflowStatus.COMPENSATED))
+    shelf.incidents = [IN_DOUBT]
+
+    call(shelf, "-o", "table", "runs", "show", "0193")
+
+    out = "".join(f"{line.rstrip()}\n" for line in capfd.readouterr().out.splitlines())
+    assert "\nIdempotency keys\ncharge  k:charge\nmail    k:mail\n\n" in out
+    assert "\nkey  k:charge\n" in out
+    call(shelf, "-o", "table", "runs", "show", "0193")
+    assert "Idempotency keys" not in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(("called", "ends"), [(Call.STEP, " --updates '{}'"), (Call.UNDO, "")])
+def test_an_incident_shows_its_key_and_what_done_takes_with_it(capfd: Captured, called: Call, ends: str) -> None:
+    shelf = Shelf()
+    shelf.incidents = [msgspec.structs.replace(IN_DOUBT, call=called)]
+
+    call(shelf, "-o", "table", "incidents", "show", "0193")
+
+    out = capfd.readouterr().out
+    assert "\nkey       k:charge" in out
+    assert f"incidents resolve {INCIDENT.id} --action done --note '…'{ends}\n" in out
+    assert ("(--updates)" in out) == (called is Call.STEP)
 
 
 def test_the_highest_version_is_shown_unless_one_is_named(capfd: Captured) -> None:

@@ -313,15 +313,12 @@ class TestKeys:
                 (steps(f"{{ name = 'a', {key} = 1 }}"), f"plugins[0].workflows[0].steps[0].{key}")
                 for key in (
                     "heartbeat_ms",
-                    "join",
-                    "map",
                     "workflow",
                     "transactional",
                     "rate",
                     "on_incident",
                 )
             ),
-            (steps("{ name = 'a', next = ['b'] }"), "plugins[0].workflows[0].steps[0].next"),
             *(
                 (steps(f"{{ name = 'a', wait = {{ signal = 's', {key} = {{}} }} }}"), f"{FIRST_STEP}.wait.{key}")
                 for key in ("schema", "approval")
@@ -369,7 +366,11 @@ class TestKeys:
             (steps(""), "plugins[0].workflows[0].steps", "is 0 long, must be at least 1"),
             (steps("'a'"), "plugins[0].workflows[0].steps[0]", "is a string, not a table"),
             (steps("{ name = 'end' }"), "plugins[0].workflows[0].steps[0].name", "'end' cannot name a step"),
-            (steps("{ name = 'a', next = 5 }"), "plugins[0].workflows[0].steps[0].next", "is an integer, not a string"),
+            (
+                steps("{ name = 'a', next = 5 }"),
+                "plugins[0].workflows[0].steps[0].next",
+                "is neither a step name nor a list of them",
+            ),
             (
                 steps("{ name = 'a', branches = 'b' }"),
                 "plugins[0].workflows[0].steps[0].branches",

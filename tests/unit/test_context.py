@@ -16,7 +16,7 @@ objects = st.dictionaries(st.text(max_size=3), st.integers(), max_size=8)
 
 @given(objects, st.lists(objects, max_size=40))
 def test_layers_are_the_dict_that_they_stand_for(start: JsonObject, updates: list[JsonObject]) -> None:
-    """Shallow, key by key (spec, "context_updates")."""
+    """Shallow, key by key (semantics §3)."""
     layers, plain = Layers(start), dict(start)
     for update in updates:
         layers, plain = layers.merged(update), {**plain, **update}

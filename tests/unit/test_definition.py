@@ -120,7 +120,7 @@ class CardTimeout(PaymentTimeout): ...
 
 
 class TestShouldRetry:
-    """`RetryPolicy.shouldRetry` of the engine text; here the step knows what is transient."""
+    """Semantics §2: the step knows what is transient."""
 
     @pytest.mark.parametrize("error", [TimeoutError(), ConnectionError(), ConnectionResetError()], ids=repr)
     def test_time_outs_and_lost_connections_are_transient(self, error: Exception) -> None:

@@ -280,7 +280,7 @@ class TestHooks:
         assert hook.call("RUN", "STEP") == tuple(given[name] for name in names)
 
     def test_a_full_signature_is_called_without_anything_between(self, install: Install) -> None:
-        """DESIGN "Commit path": no pluggy call chain in a step."""
+        """Architecture "Plugins": no pluggy call chain in a step."""
         installed = install()
         call = load_one().run_step.call
         assert getattr(call, "__func__", None) is sys.modules[installed.module].Plugin.run_step
@@ -458,10 +458,10 @@ class TestDegraded:
         )
         assert [plugin.name for plugin in registry.plugins] == ["shop"]
         assert list(registry.served) == [("order", 1)]
-        assert [(one.name, type(one.error)) for one in registry.left_out] == [
-            ("broken", PluginError),
-            ("nothing", PluginError),
-            ("overlaid", ConfigError),
+        assert [(one.name, type(one.error), one.workflows) for one in registry.left_out] == [
+            ("broken", PluginError, ()),
+            ("nothing", PluginError, ()),
+            ("overlaid", ConfigError, ("order",)),
         ]
 
     def test_otherwise_the_first_stops_the_start(self, install: Install) -> None:

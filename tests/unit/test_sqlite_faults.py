@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import sqlite3
 from collections.abc import Callable
 from contextlib import AsyncExitStack, closing
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 from bext_workflow.errors import StoreUnavailable
 from bext_workflow.ports.store import Append, Committed, Create, Refused, RunFilter
 from bext_workflow.stores import SqliteStore
+from bext_workflow.stores.sqlite.faults import unavailable
 from bext_workflow.testing.contract.base import committed, creation, following, judged, row, started
 from tests.unit.sqlite_support import inside, opened, pragma, process
 
@@ -216,6 +218,14 @@ async def test_folder_that_is_not_there(path: Path) -> None:
 async def test_path_that_is_a_folder(path: Path) -> None:
     with pytest.raises(StoreUnavailable, match="it cannot be opened"):
         await SqliteStore(path.parent).open(migrate=True)
+
+
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [(errno.ENOSPC, "the disk is full"), (errno.EACCES, "access was denied"), (errno.EIO, "it does not answer")],
+)
+def test_systems_errors_are_told_as_sqlites_are(code: int, cause: str) -> None:
+    assert cause in unavailable(OSError(code, "no"), "bext.db").message
 
 
 async def test_store_that_is_not_open(path: Path) -> None:

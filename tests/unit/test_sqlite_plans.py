@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from msgspec.structs import replace
 
+from bext_workflow.errors import StoreUnavailable
 from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.ports.store import Member, RunFilter
 from bext_workflow.stores import SqliteStore
@@ -59,6 +60,13 @@ async def test_claim_seeks_in_the_index_of_what_is_due_or_owned() -> None:
         "SEARCH runs USING INDEX runs_claim (owner>? AND owner<?)",
         "SEARCH runs USING INDEX runs_claim (owner>?)",
     ]
+
+
+async def test_runs_that_have_ended_or_are_parked_are_not_in_the_claim_index() -> None:
+    async with opened(None) as store:
+        whole = "SELECT rid FROM runs INDEXED BY runs_claim"
+        with pytest.raises(StoreUnavailable, match="no query solution"):
+            await inside(store, lambda connection: connection.execute(whole))
 
 
 async def populate(store: SqliteStore, count: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
@@ -113,6 +114,20 @@ async def test_interrupted_migration_leaves_nothing_and_is_taken_up_again(
         pass
     assert versions(path) == [*old, len(old) + 1]
     assert {"half", "whole"} <= tables(path)
+
+
+async def test_opening_waits_for_those_who_open_the_same_new_file(path: Path) -> None:
+    """P41: SQLite itself does not always wait when it switches a file to WAL."""
+    store = SqliteStore(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as first:
+        first.execute("CREATE TABLE something (x)")
+        first.execute("BEGIN IMMEDIATE")
+        opening = asyncio.create_task(store.open(migrate=True))
+        done, _ = await asyncio.wait([opening], timeout=0.05)
+        assert not done
+        first.execute("COMMIT")
+        await opening
+        await store.close()
 
 
 async def test_processes_that_open_an_empty_file_at_once_all_succeed(path: Path) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -120,20 +124,56 @@ async def test_only_who_has_the_seat_takes_what_others_own(path: Path) -> None:
         run = await started(store)
         await committed(store, creation(2, owner=None))
 
+        assert list(await other.claim("host-b", SERVED, now=1_000, limit=9, only=run.run_id)) == []
         claimed = await other.claim("host-b", SERVED, now=1_000, limit=9)
 
         assert [one.loaded.run.rid for one in claimed] == [run.rid + 1]
         assert (await row(store, run.rid)).owner == "host-a"
 
 
-async def test_looking_who_drives_does_not_disturb_who_wants_to(path: Path) -> None:
-    """Whoever looks takes the lock for a moment; a host that starts just then waits that moment."""
+@contextmanager
+def looking(path: Path) -> Iterator[None]:
+    """Somebody looks who drives: for that moment he holds a shared lock."""
+    descriptor = os.open(path.with_name("bext.db.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+async def test_host_waits_a_moment_for_those_who_only_look_who_drives(path: Path) -> None:
+    async with opened(path) as store:
+        with looking(path):
+            joining = asyncio.create_task(store.join(host()))
+            done, _ = await asyncio.wait([joining], timeout=0.05)
+            assert not done
+        await joining
+
+
+async def test_those_who_look_who_drives_do_not_take_one_another_for_a_host(path: Path) -> None:
+    async with opened(path) as store:
+        await store.join(host())
+    async with opened(path) as store:
+        with looking(path):
+            assert list(await store.hosts()) == []
+
+
+async def test_lock_names_the_last_holder_only(path: Path) -> None:
     async with opened(path) as store, opened(path) as other:
-        for number in range(50):
-            await store.join(host(f"host-{number}"))
-            listed = await other.hosts()
-            assert [one.host_id for one in listed] == [f"host-{number}"]
-            await store.leave(f"host-{number}")
+        await store.join(replace(host(), hostname="a-machine-with-a-very-long-name"))
+        await store.leave("host-a")
+        await store.join(host())
+
+        with pytest.raises(StoreBusy, match="by process 4711 on host example"):
+            await other.join(host("host-b"))
+
+
+async def test_lock_that_cannot_be_made(path: Path) -> None:
+    async with opened(path) as store:
+        path.with_name("bext.db.lock").symlink_to(path.parent)
+        with pytest.raises(StoreUnavailable, match="Is a directory"):
+            await store.join(host())
 
 
 async def test_host_that_could_not_write_its_row_has_no_seat(path: Path) -> None:

@@ -25,7 +25,17 @@ def threads() -> set[str]:
     return {thread.name for thread in threading.enumerate() if thread.name.startswith("bext-sqlite")}
 
 
+async def gone() -> None:
+    """Waits until the threads have ended."""
+    for thread in threading.enumerate():
+        if thread.name.startswith("bext-sqlite"):
+            await asyncio.to_thread(thread.join, 10)
+    assert threads() == set()
+
+
 async def test_caller_that_is_cancelled_does_not_stop_the_work(path: Path) -> None:
+    complaints: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
     async with opened(path) as store:
         gate = threading.Event()
         blocked = asyncio.create_task(inside(store, lambda _: gate.wait(10)))
@@ -39,6 +49,7 @@ async def test_caller_that_is_cancelled_does_not_stop_the_work(path: Path) -> No
 
         assert len(await inside(store, lambda _: "")) == 0
         assert len(await store.runs(RunFilter(), limit=9)) == 1
+    assert complaints == []
 
 
 async def test_close_finishes_what_was_accepted(path: Path) -> None:
@@ -66,10 +77,7 @@ async def test_nothing_is_left_after_close(path: Path) -> None:
     async with opened(path) as store:
         await started(store)
         assert threads() == {"bext-sqlite-writer", "bext-sqlite-reader"}
-    for thread in threading.enumerate():
-        if thread.name.startswith("bext-sqlite"):
-            thread.join(10)
-    assert threads() == set()
+    await gone()
 
 
 async def test_opening_that_fails_leaves_no_thread(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,10 +87,17 @@ async def test_opening_that_fails_leaves_no_thread(path: Path, monkeypatch: pyte
     monkeypatch.setattr("bext_workflow.stores.sqlite.store.open_reader", refuse)
     with pytest.raises(StoreUnavailable, match="no reader today"):
         await SqliteStore(path).open(migrate=True)
-    for thread in threading.enumerate():
-        if thread.name.startswith("bext-sqlite"):
-            thread.join(10)
-    assert threads() == set()
+    await gone()
+
+
+async def test_opening_that_is_cancelled_leaves_no_thread(path: Path) -> None:
+    store = SqliteStore(path)
+    opening = asyncio.create_task(store.open(migrate=True))
+    await asyncio.sleep(0)
+    opening.cancel()
+    await asyncio.wait([opening])
+    assert opening.cancelled()
+    await gone()
 
 
 async def test_job_that_raises_anything_answers_its_caller_and_the_thread_lives_on(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Awaitable, Callable
 from functools import cached_property
@@ -36,8 +37,7 @@ class Session:
         """Where the command acts."""
         from bext_workflow.service.wiring import Target
 
-        settings = self.settings
-        return Target(config=settings.config, url=settings.url, token=settings.token)
+        return Target(config=self.settings.config, url=self.settings.url)
 
     def local_target(self, what: str) -> Target:
         """Where a command acts that has no meaning for a host elsewhere. Raises `UsageError` if there is a URL."""
@@ -69,4 +69,9 @@ class Session:
             place += ["-c", str(self.settings.config)]
         if self.settings.url is not None:
             place += ["--url", self.settings.url]
-        return shlex.join(["bext-host", *place, *words])
+        return to_type("bext-host", *place, *words)
+
+
+def to_type(*words: str) -> str:
+    """The words as a shell takes them; who has typed `uv run` may have no program of this environment on the path."""
+    return shlex.join([*(["uv", "run"] if "UV_RUN_RECURSION_DEPTH" in os.environ else []), *words])

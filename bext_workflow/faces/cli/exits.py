@@ -1,4 +1,4 @@
-"""The exit codes, all of them, and what leads to each (INTERFACES "CLI")."""
+"""The exit codes, all of them, and what leads to each (reference "Exit codes")."""
 
 from __future__ import annotations
 

@@ -16,7 +16,6 @@ class Settings:
 
     config: Path | None = None
     url: str | None = None
-    token: str | None = None
     output: str = "auto"
     quiet: bool = False
     verbose: int = 0
@@ -70,7 +69,6 @@ GLOBALS: list[click.Parameter] = [
         help="The config file; else bext.config.toml here or in a parent folder.",
     ),
     _Global("--url", help="Act on the host at this address; else straight on the store."),
-    _Global("--token", help="The token for --url."),
     _Global(
         "-o",
         "--output",

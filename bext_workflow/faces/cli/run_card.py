@@ -11,7 +11,7 @@ from bext_workflow.faces.cli import cells, waiting
 from bext_workflow.faces.cli.cells import Cell
 from bext_workflow.faces.cli.context import Session
 from bext_workflow.model.json import JsonObject
-from bext_workflow.model.status import Action, WorkflowStatus
+from bext_workflow.model.status import Action, Call, WorkflowStatus
 from bext_workflow.model.view import PAUSED, IncidentView, RunView, SignalView, StepView
 from bext_workflow.service.wiring import Reached
 
@@ -22,7 +22,7 @@ _SHORT = 120
 """Characters of a payload that are shown; the JSON form has it whole."""
 
 MEANINGS = {
-    Action.DONE: "it has happened; go on from there",
+    Action.DONE: "it has happened; go on from there, with what it would have set in the context (--updates)",
     Action.NOT_DONE: "it has not happened; call it again",
     Action.FAIL: "it has not happened; roll back",
     Action.FAIL_UNDO: "undo it too, then roll back",
@@ -32,6 +32,10 @@ MEANINGS = {
     Action.CANCEL: "stop the run and undo what it has done",
     Action.CLOSE: "leave everything as it is",
 }
+
+
+_SETTLED = frozenset({"completed", "compensated", "stopped"})
+"""Statuses of steps about which there is no question."""
 
 
 class Card(msgspec.Struct, frozen=True):
@@ -58,7 +62,12 @@ def answers(incident: IncidentView, session: Session) -> Iterator[tuple[str, str
     """For each answer that the incident takes, what it means and the line to type."""
     for action in incident.actions:
         words = ("incidents", "resolve", incident.id, "--action", action.value, "--note", "…")
-        yield MEANINGS[action], session.command(*words)
+        if action is not Action.DONE:
+            yield MEANINGS[action], session.command(*words)
+        elif incident.call is Call.UNDO:
+            yield "it is undone; go on", session.command(*words)
+        else:
+            yield MEANINGS[action], session.command(*words, "--updates", "{}")
 
 
 def _draw(screen: Screen, card: Card, session: Session) -> None:
@@ -70,6 +79,9 @@ def _draw(screen: Screen, card: Card, session: Session) -> None:
     if run.context:
         screen.heading("Context")
         screen.fields(_values(run.context))
+    if keys := list(_keys(run)):
+        screen.heading("Idempotency keys")
+        screen.fields(keys)
     if run.signals:
         screen.heading("Signals")
         screen.table(("signal", "state", "accepted", "id", "payload"), map(_signal_row, run.signals))
@@ -82,6 +94,8 @@ def _draw(screen: Screen, card: Card, session: Session) -> None:
     for incident in card.incidents:
         screen.heading(f"Incident {incident.kind.replace('_', ' ')}: {incident.step or 'the run'}")
         screen.say(incident.reason)
+        if incident.idempotency_key is not None:
+            screen.fields([("key", Cell(incident.idempotency_key))])
         screen.commands(answers(incident, session))
     if run.status is WorkflowStatus.FAILED and run.left_in_place and not card.incidents:
         screen.heading("What it has done is left in place")
@@ -107,11 +121,23 @@ def _fields(run: RunView) -> Iterator[tuple[str, Cell]]:
         yield "ended", cells.moment(run.ended_at)
 
 
+def _keys(run: RunView) -> Iterator[tuple[str, Cell]]:
+    """By which a person finds the effects of what is neither done for good nor undone."""
+    if run.status in (WorkflowStatus.COMPLETED, WorkflowStatus.COMPENSATED):
+        return
+    for step in run.steps or ():
+        if step.status not in _SETTLED:
+            yield _visit(step), Cell(step.idempotency_key)
+
+
+def _visit(step: StepView) -> str:
+    return f"{step.step} #{step.visit}" if step.visit > 1 else step.step
+
+
 def _step_row(step: StepView) -> tuple[Cell, ...]:
-    name = f"{step.step} #{step.visit}" if step.visit > 1 else step.step
     reason = step.reason or (f"again at {cells.moment(step.retry_at).text}" if step.retry_at else "")
     return (
-        cells.text(name),
+        cells.text(_visit(step)),
         cells.step_status(step.status),
         cells.text(step.attempts),
         cells.moment(step.undone_at or step.ended_at),

@@ -44,13 +44,18 @@ class Parsed(click.ParamType[T], Generic[T]):
 
 
 class OneOf(click.Choice[E], Generic[E]):
-    """The values of an enum, in any case."""
+    """The values of an enum: shown as they are, taken in any case."""
 
     def __init__(self, choices: type[E]) -> None:
-        super().__init__(choices, case_sensitive=False)
+        super().__init__(choices)
+        self._values = {choice.value.casefold(): choice.value for choice in choices}
 
     def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:
-        return str(choice).casefold()
+        text = str(choice)
+        return self._values.get(text.casefold(), text)
+
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str:
+        return f"Choose from {', '.join(self._values.values())}"
 
 
 class WorkflowRef(NamedTuple):

@@ -1,1 +1,1 @@
-"""The HTTP API: the service's protocols as resources (INTERFACES "HTTP API")."""
+"""The HTTP API: the service's protocols as resources (reference "HTTP API")."""

@@ -10,7 +10,7 @@ from bext_workflow.ports.store import Claimed, HostRow
 from bext_workflow.stores.sqlite import queries
 from bext_workflow.stores.sqlite.connection import writing
 from bext_workflow.stores.sqlite.reading import load_all
-from bext_workflow.stores.sqlite.rows import host_of
+from bext_workflow.stores.sqlite.rows import host_of, host_values
 from bext_workflow.stores.sqlite.seat import Seat
 
 _SQL = queries.load("claims.sql")
@@ -22,9 +22,7 @@ def join(connection: sqlite3.Connection, seat: Seat, host: HostRow) -> None:
         seat.take(host)
         with writing(connection):
             connection.execute(_SQL["clear_hosts"])
-            connection.execute(
-                _SQL["insert_host"], (host.host_id, host.pid, host.hostname, host.started_at, _json(host.served))
-            )
+            connection.execute(_SQL["insert_host"], host_values(host))
     except BaseException:
         seat.leave(host.host_id)
         raise

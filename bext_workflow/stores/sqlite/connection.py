@@ -87,12 +87,6 @@ def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
             connection.execute("COMMIT")
 
 
-def beat(connection: sqlite3.Connection) -> None:
-    """The smallest write there is, down to the disk."""
-    with writing(connection):
-        connection.execute("UPDATE numbers SET last = last WHERE name = 'rid'")
-
-
 def _connect(path: Path | None) -> sqlite3.Connection:
     connection = sqlite3.connect(
         ":memory:" if path is None else path, timeout=BUSY_TIMEOUT_S, isolation_level=None, cached_statements=256

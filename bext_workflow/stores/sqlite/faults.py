@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 
 import orjson
@@ -11,7 +12,6 @@ from bext_workflow.errors import StoreUnavailable
 MEMBER_FAULTS = (
     sqlite3.IntegrityError,
     sqlite3.DataError,
-    sqlite3.InterfaceError,
     sqlite3.ProgrammingError,
     orjson.JSONEncodeError,
     UnicodeError,
@@ -33,9 +33,18 @@ _CAUSES: dict[int, tuple[str, str]] = {
     sqlite3.SQLITE_NOTADB: ("the file is not a SQLite database", "give the store another path"),
     sqlite3.SQLITE_CORRUPT: ("the file is damaged", "restore it from a backup"),
 }
+_LIKE = {
+    errno.ENOSPC: sqlite3.SQLITE_FULL,
+    errno.EDQUOT: sqlite3.SQLITE_FULL,
+    errno.EROFS: sqlite3.SQLITE_READONLY,
+    errno.EACCES: sqlite3.SQLITE_PERM,
+    errno.EPERM: sqlite3.SQLITE_PERM,
+}
+"""What the system says of the lock's file, in SQLite's terms."""
 
 
 def unavailable(error: sqlite3.Error | OSError, place: str) -> StoreUnavailable:
     """The error that a person reads, with SQLite's own words, or the system's, in it."""
-    cause, mend = _CAUSES.get(getattr(error, "sqlite_errorcode", 0) & _PRIMARY, ("it does not answer", ""))
+    code = _LIKE.get(error.errno or 0, 0) if isinstance(error, OSError) else getattr(error, "sqlite_errorcode", 0)
+    cause, mend = _CAUSES.get(code & _PRIMARY, ("it does not answer", ""))
     return StoreUnavailable(f"the store {place} is unavailable: {cause} ({error})", mend=mend)

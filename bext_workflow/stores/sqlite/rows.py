@@ -60,6 +60,7 @@ def incident_of(row: sqlite3.Row) -> IncidentRow:
         actions=tuple(Action(action) for action in loads(row["actions"])),
         evidence=loads(row["evidence"]),
         traceback=row["traceback"],
+        key=row["key"],
         opened_at=row["opened_at"],
         resolved_at=row["resolved_at"],
         resolution=loads(row["resolution"]),
@@ -82,6 +83,7 @@ def incident_values(rid: int, incident: IncidentRow) -> tuple[object, ...]:
         dumps(list(incident.actions)).decode(),
         dumps(incident.evidence).decode(),
         incident.traceback,
+        incident.key,
         incident.opened_at,
         incident.resolved_at,
         dumps(incident.resolution).decode(),
@@ -100,4 +102,10 @@ def host_of(row: sqlite3.Row) -> HostRow:
         hostname=row["hostname"],
         started_at=row["started_at"],
         served=tuple((workflow, version, digest) for workflow, version, digest in loads(row["served"])),
+        only=row["only_run"],
     )
+
+
+def host_values(host: HostRow) -> tuple[object, ...]:
+    """In the order of `insert_host`."""
+    return host.host_id, host.pid, host.hostname, host.started_at, dumps(list(host.served)).decode(), host.only

@@ -27,11 +27,11 @@ from bext_workflow.ports.store import (
     ScheduleRow,
 )
 from bext_workflow.stores.sqlite import acts, claims, reading, schedules, schema
-from bext_workflow.stores.sqlite.connection import beat, open_reader, open_writer
+from bext_workflow.stores.sqlite.connection import open_reader, open_writer
 from bext_workflow.stores.sqlite.faults import unavailable
 from bext_workflow.stores.sqlite.seat import FileSeat, MemorySeat, Seat
 from bext_workflow.stores.sqlite.worker import Worker
-from bext_workflow.stores.sqlite.write import write
+from bext_workflow.stores.sqlite.write import beat, write
 
 T = TypeVar("T")
 
@@ -53,9 +53,11 @@ class SqliteStore:
             await self._writer.start()
             if self._reader is not self._writer:
                 await self._reader.start()
-        except sqlite3.Error as error:
+        except BaseException as error:
             await self.close()
-            raise unavailable(error, self._place) from error
+            if isinstance(error, sqlite3.Error):
+                raise unavailable(error, self._place) from error
+            raise
 
     async def close(self) -> None:
         """The last connection to a file also moves the WAL into it: SQLite does that by itself."""

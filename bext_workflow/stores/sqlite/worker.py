@@ -28,8 +28,14 @@ class Worker:
     async def start(self) -> None:
         """Opens the connection; raises what that raises."""
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._jobs = SimpleQueue()
         threading.Thread(target=self._work, args=(started,), name=self._name, daemon=True).start()
-        await started
+        try:
+            await started
+        except BaseException:
+            # Nobody will hand it anything: if it has come up, it goes again.
+            self._jobs.put(None)
+            raise
         self._running = True
 
     async def call(self, job: Callable[[sqlite3.Connection], T]) -> T:
@@ -74,6 +80,7 @@ class Worker:
         _hop(started, partial(started.set_result, None))
         while (job := self._jobs.get()) is not None:
             job(connection)
+        connection.close()
 
 
 def _hop(future: asyncio.Future[T], settle: Callable[[], None]) -> None:

@@ -32,6 +32,12 @@ def write(connection: sqlite3.Connection, batch: Sequence[Member]) -> Sequence[R
         return _one_by_one(connection, batch)
 
 
+def beat(connection: sqlite3.Connection) -> None:
+    """Writes something, down to the disk, that changes nothing."""
+    with writing(connection):
+        connection.execute(_SQL["beat"])
+
+
 def _together(connection: sqlite3.Connection, batch: Sequence[Member]) -> Sequence[Result]:
     """Raises `_Uneven`, or one of `MEMBER_FAULTS`, unless every member holds."""
     creates = [member for member in batch if isinstance(member, Create)]

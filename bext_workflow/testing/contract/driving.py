@@ -50,6 +50,12 @@ class DrivingContract(StoreCase):
 
         assert list(await store.hosts()) == [moved]
 
+    async def test_host_of_one_run_is_listed_as_such(self, store: Store, other: Store) -> None:
+        lone = replace(host(), only=run_id(7))
+        await store.join(lone)
+
+        assert list(await other.hosts()) == [lone]
+
     async def test_dead_host_is_not_listed_and_makes_room(self, store: Store) -> None:
         await store.join(host())
         survivor = await self.crash(store)

@@ -193,6 +193,15 @@ def test_verify_step_answers_for_an_undo_in_doubt(said: Answer, status: Workflow
         assert saga.wait(1000).due(Compensate).attempt == (1 if crashed else 2)
 
 
+def test_verify_step_may_say_when_an_undo_in_doubt_is_tried_again() -> None:
+    """§3: `after_ms` replaces the policy's wait, of an undo too."""
+    saga = Saga(plan(step("a", undo_idempotent=False), step("b"), verifies=True)).run(done(), NO).undo(RAISED)
+    saga.give(Verified(call=Call.UNDO, answer=Retried(reason="the shelf is locked", after_ms=7)))
+
+    assert saga.wait(6).idle()
+    assert saga.wait(1).due(Compensate).attempt == 2
+
+
 # A result that comes too late
 
 

@@ -106,7 +106,8 @@ def test_an_incident_takes_its_answers_and_lists_them_when_it_refuses(
         )
         assert saga.state.inbox == saga.acts
     else:
-        with pytest.raises(Conflict, match=f"use one of: {', '.join(allowed.split())}"):
+        said = f"'{action.value}' does not answer an incident {kind.value} — use one of: {', '.join(allowed.split())}"
+        with pytest.raises(Conflict, match=f"^{said}$"):
             saga.answer(action)
 
 

@@ -8,9 +8,10 @@ import pytest
 
 from bext_workflow.core.decide import decide
 from bext_workflow.core.evolve import evolve, fold
-from bext_workflow.core.input import Intended, Late
+from bext_workflow.core.input import Finished, Intended, Late, Settled, Undone
 from bext_workflow.core.work import wake_at, work
 from bext_workflow.model.event import KINDS, decode, encode, kind_of
+from bext_workflow.model.fork import JoinDefinition
 from bext_workflow.model.json import JsonObject, dumps
 from bext_workflow.model.policy import OnExhausted
 from bext_workflow.model.status import Action, Call, WorkflowStatus
@@ -115,7 +116,19 @@ def timed_out() -> Saga:
     return saga
 
 
+def raced() -> Saga:
+    """Two branches, of which one is enough: the other, which had done its first step, settles and is undone."""
+    race = step("a", next=("b", "c"), join=JoinDefinition(at="e", need="any"))
+    saga = Saga(plan(race, step("b", next="e"), step("c", next="d"), step("d", next="e"), step("e"))).run(done())
+    for branch in (2, 1):
+        saga.give(Finished(branch=branch, end=done()))
+    saga.give(Settled(branch=2))
+    saga.give(Undone())
+    return saga.run(done())
+
+
 JOURNEYS = {
+    raced: WorkflowStatus.COMPLETED,
     waited: WorkflowStatus.COMPLETED,
     timed_out: WorkflowStatus.COMPENSATED,
     completed: WorkflowStatus.COMPLETED,
@@ -132,7 +145,7 @@ def test_the_journeys_hold_every_kind_of_event() -> None:
 
 @pytest.mark.parametrize(("journey", "status"), JOURNEYS.items())
 def test_the_text_of_a_journal_folds_to_the_decided_state(journey: Callable[[], Saga], status: WorkflowStatus) -> None:
-    """P5, DESIGN "Journal and index": the state is the fold of the journal, and nothing else."""
+    """P5, architecture "Journal and index": the state is the fold of the journal, and nothing else."""
     saga = journey()
     assert saga.status() is status
     assert saga.folded() == saga.state
@@ -149,7 +162,7 @@ def test_an_events_text_reads_back_equal_and_type_equal(journey: Callable[[], Sa
 
 @pytest.mark.parametrize("journey", JOURNEYS)
 def test_any_prefix_of_a_journal_is_a_run_that_can_be_looked_at(journey: Callable[[], Saga]) -> None:
-    """P5, DESIGN "Journal and index": time travel; `seq` is the length of the journal."""
+    """P5, architecture "Journal and index": time travel; `seq` is the length of the journal."""
     saga = journey()
     for length in range(1, len(saga.journal) + 1):
         state = saga.folded(length)
@@ -166,7 +179,7 @@ def test_a_context_is_carried_exactly() -> None:
 
 
 def test_defaults_are_left_out_of_the_text() -> None:
-    """DESIGN "Journal and index": deltas only; a bare checkpoint is a short row."""
+    """Architecture "Journal and index": deltas only; a bare checkpoint is a short row."""
     assert encode(Saga(plan(step("a"), step("b"))).run(done()).events[-1]) == (
         b'{"step":"a","visit":1,"attempt":1,"next":"b"}'
     )

@@ -1,4 +1,4 @@
-"""Idempotency keys (semantics §6; the engine text, "The idempotency requirement")."""
+"""Idempotency keys (semantics §6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The literal values and listings of the two texts, through `decide`."""
+"""The literal values and listings of the texts that the project started from, through `decide`."""
 
 from __future__ import annotations
 

@@ -110,6 +110,7 @@ def _draw(screen: Screen, incident: IncidentView, session: Session) -> None:
             ("workflow", Cell(incident.workflow)),
             ("step", Cell(incident.step or "–")),
             ("call", Cell(f"{incident.call.value}, visit {incident.visit}, attempt {incident.attempt}")),
+            ("key", cells.text(incident.idempotency_key)),
             ("reason", Cell(incident.reason, "red")),
             ("opened", cells.moment(incident.opened_at)),
         ]

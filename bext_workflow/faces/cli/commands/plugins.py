@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import click
 
 from bext_workflow.faces.cli import cells
@@ -11,16 +14,16 @@ from bext_workflow.faces.cli.lookup import missing
 from bext_workflow.faces.cli.options import Command
 from bext_workflow.model.view import PluginView
 
+if TYPE_CHECKING:
+    from bext_workflow.faces.cli.screen import Screen
+
 
 @click.command("list", cls=Command)
 @click.pass_obj
 def list_plugins(session: Session) -> None:
     """List the plugins that the config names."""
     plugins = session.ask(lambda reached: reached.workflows.plugins())
-    session.output.show_list(
-        plugins,
-        lambda screen: screen.table(("plugin", "distribution", "version", "workflows"), map(_row, plugins)),
-    )
+    session.output.show_list(plugins, lambda screen: _draw(screen, plugins))
 
 
 @click.command(cls=Command)
@@ -41,9 +44,18 @@ def show(session: Session, name: str) -> None:
                 ("version", cells.text(plugin.version)),
                 ("hooks", cells.listed(plugin.hooks)),
                 ("workflows", cells.listed(plugin.workflows)),
+                *([("error", Cell(plugin.error, "red"))] if plugin.error is not None else []),
             ]
         ),
     )
+
+
+def _draw(screen: Screen, plugins: Sequence[PluginView]) -> None:
+    screen.table(("plugin", "distribution", "version", "workflows"), map(_row, plugins))
+    for plugin in plugins:
+        if plugin.error is not None:
+            screen.heading(f"{plugin.name} cannot be used")
+            screen.say(plugin.error, "red")
 
 
 def _row(plugin: PluginView) -> tuple[Cell, ...]:

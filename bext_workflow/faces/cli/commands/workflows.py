@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from bext_workflow.faces.cli import cells
 from bext_workflow.faces.cli.arguments import REFERENCE
@@ -13,23 +14,36 @@ from bext_workflow.faces.cli.cells import Cell
 from bext_workflow.faces.cli.context import Session
 from bext_workflow.faces.cli.lookup import missing
 from bext_workflow.faces.cli.options import Command
+from bext_workflow.faces.cli.policy import policy_of
 from bext_workflow.faces.cli.values import WorkflowRef
+from bext_workflow.model.definition import StepDefinition
 from bext_workflow.model.json import JsonObject
-from bext_workflow.model.view import WorkflowView
+from bext_workflow.model.view import PluginView, WorkflowView
+from bext_workflow.service.wiring import Reached
 
 if TYPE_CHECKING:
     from bext_workflow.faces.cli.screen import Screen
+
+_COLUMNS = ("workflow", "plugin", "steps", "description")
 
 
 @click.command("list", cls=Command)
 @click.pass_obj
 def list_workflows(session: Session) -> None:
     """List the workflows that can be started."""
-    workflows = session.ask(lambda reached: reached.workflows.workflows())
+    workflows, plugins = session.ask(_look)
     session.output.show_list(
         workflows,
-        lambda screen: screen.table(("workflow", "plugin", "steps", "description"), map(_row, workflows)),
+        lambda screen: screen.table(_COLUMNS, map(_row, workflows), flexible=("steps", "description")),
     )
+    if unusable := [plugin.name for plugin in plugins if plugin.error is not None]:
+        session.output.note(
+            f"plugins that cannot be used: {', '.join(unusable)}; see `{session.command('plugins', 'list')}`"
+        )
+
+
+async def _look(reached: Reached) -> tuple[Sequence[WorkflowView], Sequence[PluginView]]:
+    return await reached.workflows.workflows(), await reached.workflows.plugins()
 
 
 @click.command(cls=Command)
@@ -76,32 +90,21 @@ def _draw(screen: Screen, workflow: WorkflowView) -> None:
     screen.table(("step", "waits", "policy"), map(_step_row, workflow.steps))
 
 
-def _step_row(step: JsonObject) -> tuple[Cell, ...]:
-    """What the host waits for, and whatever else a step says beside its name, in the config's own words."""
-    said = (f"{name}={_brief(value)}" for name, value in step.items() if name not in ("name", "wait", "sleep_ms"))
-    return Cell(step["name"]), cells.text(_waits(step)), Cell("  ".join(said))
+def _step_row(view: JsonObject) -> tuple[Cell, ...]:
+    step = msgspec.convert(view, StepDefinition)
+    said = [f"“{step.description}”"] if step.description else []
+    return Cell(step.name), cells.text(_waits(step)), Cell("; ".join([*said, policy_of(step)]))
 
 
-def _waits(step: JsonObject) -> str:
+def _waits(step: StepDefinition) -> str:
     """`for signal approved, at most 3d, then remind`."""
-    if step.get("sleep_ms"):
-        return f"for {cells.duration(step['sleep_ms'])}"
-    wait = step.get("wait") or {}
-    parts = [f"for signal {wait['signal']}"] if wait else []
-    if wait.get("into"):
-        parts.append(f"into {wait['into']}")
-    if wait.get("timeout_ms"):
-        parts.append(f"at most {cells.duration(wait['timeout_ms'])}")
-    if wait.get("on_timeout"):
-        parts.append(f"then {wait['on_timeout']}")
+    if step.wait is None:
+        return f"for {cells.duration(step.sleep_ms)}" if step.sleep_ms else ""
+    parts = [f"for signal {step.wait.signal}"]
+    if step.wait.into:
+        parts.append(f"into {step.wait.into}")
+    if step.wait.timeout_ms:
+        parts.append(f"at most {cells.duration(step.wait.timeout_ms)}")
+    if step.wait.on_timeout:
+        parts.append(f"then {step.wait.on_timeout}")
     return ", ".join(parts)
-
-
-def _brief(value: object) -> str:
-    match value:
-        case dict():
-            return "{" + " ".join(f"{name}={_brief(inner)}" for name, inner in value.items()) + "}"
-        case bool():
-            return str(value).lower()
-        case _:
-            return str(value)

@@ -59,13 +59,14 @@ CREATE TABLE inbox (
 ) WITHOUT ROWID;
 
 -- Outlives the run, so that a key is not reused too soon: `removed_at` is set when the run goes.
+-- A key is unique in its space: that of a workflow's callers, or one of the host's own.
 CREATE TABLE start_keys (
-    workflow TEXT NOT NULL,
+    space TEXT NOT NULL,
     key TEXT NOT NULL,
     run_id TEXT NOT NULL,
     fingerprint TEXT NOT NULL,
     removed_at INTEGER,
-    PRIMARY KEY (workflow, key)
+    PRIMARY KEY (space, key)
 ) WITHOUT ROWID;
 
 CREATE TABLE incidents (
@@ -82,6 +83,7 @@ CREATE TABLE incidents (
     actions TEXT NOT NULL,
     evidence TEXT NOT NULL,
     traceback TEXT,
+    key TEXT,
     opened_at INTEGER NOT NULL,
     resolved_at INTEGER,
     resolution TEXT NOT NULL DEFAULT 'null'
@@ -98,12 +100,26 @@ CREATE TABLE definitions (
     PRIMARY KEY (workflow, version, digest)
 ) WITHOUT ROWID;
 
+-- `only_run`: the one run that a host drives, for a command; NULL: all that it serves.
 CREATE TABLE hosts (
     host_id TEXT PRIMARY KEY,
     pid INTEGER NOT NULL,
     hostname TEXT NOT NULL,
     started_at INTEGER NOT NULL,
-    served TEXT NOT NULL
+    served TEXT NOT NULL,
+    only_run TEXT
+) WITHOUT ROWID;
+
+CREATE TABLE schedules (
+    id TEXT PRIMARY KEY,
+    paused INTEGER NOT NULL,
+    rule TEXT NOT NULL,
+    handled INTEGER,
+    buffered INTEGER,
+    last_slot INTEGER,
+    last_result TEXT,
+    last_run_id TEXT,
+    updated_at INTEGER NOT NULL
 ) WITHOUT ROWID;
 
 CREATE TABLE audit (
@@ -113,5 +129,6 @@ CREATE TABLE audit (
     name TEXT NOT NULL,
     run_id TEXT NOT NULL,
     reason TEXT NOT NULL,
-    data TEXT NOT NULL
+    data TEXT NOT NULL,
+    schedule TEXT NOT NULL DEFAULT ''
 );

@@ -56,7 +56,7 @@ SELECT DISTINCT inbox.rid FROM inbox CROSS JOIN runs ON runs.rid = inbox.rid WHE
 DELETE FROM hosts;
 
 -- name: insert_host
-INSERT INTO hosts (host_id, pid, hostname, started_at, served) VALUES (?, ?, ?, ?, ?);
+INSERT INTO hosts (host_id, pid, hostname, started_at, served, only_run) VALUES (?, ?, ?, ?, ?, ?);
 
 -- name: delete_host
 DELETE FROM hosts WHERE host_id = ?;

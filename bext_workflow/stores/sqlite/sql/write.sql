@@ -1,3 +1,7 @@
+-- The smallest write there is.
+-- name: beat
+UPDATE numbers SET last = last WHERE name = 'rid';
+
 -- name: draw_rids
 UPDATE numbers SET last = last + ? WHERE name = 'rid';
 
@@ -38,8 +42,8 @@ DELETE FROM inbox WHERE rid = ? AND n <= ?;
 -- name: open_incident
 INSERT INTO incidents (
     id, rid, run_id, workflow, kind, call, step, visit, attempt, reason, actions, evidence, traceback,
-    opened_at, resolved_at, resolution
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    key, opened_at, resolved_at, resolution
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: attach_evidence
 UPDATE incidents SET evidence = ? WHERE id = ? AND rid = ?;

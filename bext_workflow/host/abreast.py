@@ -1,0 +1,162 @@
+"""Branches of one run that work at the same time: their calls are tasks, whose ends are concluded one by one.
+
+The run still has one mailbox and one append at a time: all that moves it is done by the loop here, in its turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+
+from bext_workflow.core.input import Input
+from bext_workflow.core.state import State
+from bext_workflow.core.work import Action, Compensate, Execute, Expire, Notify, Settle, Verify, wakes_after, work
+from bext_workflow.host import invoke
+from bext_workflow.host.attempts import Admission, Running
+from bext_workflow.host.calls import Calls, PluginCall, without_hook
+from bext_workflow.host.progress import Progress
+from bext_workflow.host.shop import Shop
+from bext_workflow.host.threads import Visit
+from bext_workflow.host.wake import Wake
+from bext_workflow.plugin.hooks import Hook
+
+
+def several(state: State) -> bool:
+    """Whether more than one thing of the run may be under way."""
+    losers_undo = state.undo is not None and not state.compensating
+    return len(state.live) + losers_undo > 1
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """A call that has a thread, and waits to be admitted; None is the answer if it had better not be made any more."""
+
+    action: PluginCall
+    hook: Hook
+    answer: asyncio.Future[invoke.Call | None]
+
+
+class Abreast:
+    """One stretch of a run in which its branches work at the same time."""
+
+    def __init__(
+        self,
+        shop: Shop,
+        progress: Progress,
+        calls: Calls,
+        running: Running,
+        wake: Wake,
+        perform: Callable[[Action], Awaitable[None]],
+    ) -> None:
+        """`perform` does what is no call."""
+        self._shop = shop
+        self._progress = progress
+        self._calls = calls
+        self._running = running
+        self._admission = Admission(shop, progress, calls, running)
+        self._wake = wake
+        self._perform = perform
+        self._ends: deque[tuple[PluginCall, Input]] = deque()
+        self._queued: set[str] = set()
+        self._asked: deque[_Asked] = deque()
+        self._watched: set[Visit] = set()
+
+    async def run(self) -> None:
+        """Returns once nothing is under way and nothing is due."""
+        failure: Exception | None = None
+        async with anyio.create_task_group() as tasks:
+            try:
+                while await self._step(tasks):
+                    pass
+            except Exception as error:  # kept whole: the group would wrap it
+                failure = error
+            tasks.cancel_scope.cancel()  # after a failure what runs, else at most calls that wait for a thread
+        if failure is not None:
+            raise failure
+
+    async def _step(self, tasks: TaskGroup) -> bool:
+        """What has arrived, else what has ended, else what is due; else waits. False: nothing is under way any more."""
+        if self._progress.news:
+            await self._progress.take_acts()
+        elif self._ends:
+            action, given = self._ends.popleft()
+            self._running.ended(action.key)
+            await self._progress.conclude(given)
+        elif self._asked:
+            await self._answer(self._asked.popleft())
+        elif not await self._began(tasks):
+            if not self._running.any() and (not self._queued or self._shop.draining.is_set()):
+                return False
+            await self._wake.wait(wakes_after(self._progress.state, self._shop.clock.now()))
+        return not self._progress.released
+
+    async def _began(self, tasks: TaskGroup) -> bool:
+        """Does or begins one thing that is due; false: there is none."""
+        if self._shop.draining.is_set():
+            return False
+        state = self._progress.state
+        for action in work(state, self._shop.clock.now()):
+            match action:
+                case Execute() | Compensate() | Verify() | Notify():
+                    if await self._began_call(tasks, action):
+                        return True
+                case Settle() if self._running.of_branch(action.branch):
+                    continue  # a stop interrupts no attempt
+                case Expire() if state.pivoted and self._running.any():
+                    continue  # a person is asked about a branch once it is known what its attempt has done
+                case _:
+                    await self._perform(action)
+                    return True
+        return False
+
+    async def _began_call(self, tasks: TaskGroup, action: PluginCall) -> bool:
+        if action.key in self._running or action.key in self._queued:
+            return False
+        hook = self._calls.hook(action)
+        if hook is None:
+            await self._progress.conclude(without_hook(action))
+        elif self._thread_runs_on(self._calls.visit(action)):
+            return False
+        elif hook.is_async:
+            call = await self._admission.admitted(action, hook)
+            if call is not None:
+                tasks.start_soon(self._call, action, call)
+        else:
+            self._queued.add(action.key)
+            tasks.start_soon(self._call_in_thread, action, hook)
+        return True
+
+    def _thread_runs_on(self, visit: Visit) -> bool:
+        """While an earlier attempt of the visit is known to run, nothing else of it does (semantics §6)."""
+        if not self._shop.threads.busy(visit):
+            self._watched.discard(visit)
+            return False
+        if visit not in self._watched:
+            self._watched.add(visit)
+            self._shop.threads.when_quiet(visit, self._wake.ring)
+        return True
+
+    async def _call(self, action: PluginCall, call: invoke.Call) -> None:
+        self._ends.append((action, await self._calls.make(action, call)))
+        self._wake.ring()
+
+    async def _call_in_thread(self, action: PluginCall, hook: Hook) -> None:
+        """Waiting for a thread may take long: only then is the call admitted, and until then nothing can have acted."""
+        async with self._shop.threads.slots:
+            asked = _Asked(action, hook, asyncio.get_running_loop().create_future())
+            self._asked.append(asked)
+            self._wake.ring()
+            call = await asked.answer
+            if call is not None:
+                await self._call(action, call)
+
+    async def _answer(self, asked: _Asked) -> None:
+        self._queued.discard(asked.action.key)
+        call = None
+        if asked.action in work(self._progress.state, self._shop.clock.now()):
+            call = await self._admission.admitted(asked.action, asked.hook)
+        asked.answer.set_result(call)

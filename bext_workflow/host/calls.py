@@ -1,0 +1,147 @@
+"""The calls of one run's plugin: which hook, with what snapshot, for how long, and what its end means for the run."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from bext_workflow.core.input import Continued, End, Finished, Input, Late, Lost, Notified, Parked, Undone, Verified
+from bext_workflow.core.state import State
+from bext_workflow.core.work import Compensate, Execute, Notify, Verify
+from bext_workflow.host import invoke, snapshot
+from bext_workflow.host.progress import Progress
+from bext_workflow.host.shop import Shop
+from bext_workflow.host.text import describe
+from bext_workflow.host.threads import OnLate, Visit
+from bext_workflow.model.json import dumps
+from bext_workflow.model.outcome import Unknown
+from bext_workflow.model.status import Call
+from bext_workflow.plugin.hooks import Hook
+from bext_workflow.plugin.registry import Plugin
+
+PluginCall: TypeAlias = Execute | Compensate | Verify | Notify
+
+
+class Calls:
+    """Makes one run's calls, for the state that its progress has."""
+
+    def __init__(self, shop: Shop, plugin: Plugin, progress: Progress, context_bytes: int) -> None:
+        self._shop = shop
+        self._plugin = plugin
+        self._progress = progress
+        self._context_bytes = context_bytes
+
+    def hook(self, action: PluginCall) -> Hook | None:
+        """What the plugin has for the call."""
+        match action:
+            case Execute():
+                return self._plugin.run_step
+            case Compensate():
+                return self._plugin.compensate_step
+            case Verify():
+                return self._plugin.verify_step
+            case Notify():
+                return self._plugin.on_workflow_complete
+
+    def visit(self, action: PluginCall) -> Visit:
+        """What may not be called twice at a time."""
+        state = self._progress.state
+        if isinstance(action, Notify):
+            return state.run_id, "", action.n
+        return state.run_id, action.step + snapshot.place_of(state, action), action.visit
+
+    def prepare(self, action: PluginCall, hook: Hook) -> invoke.Call:
+        """The call, with the run as it is now."""
+        state = self._progress.state
+        timeout_ms = invoke.COMPLETION_TIMEOUT_MS
+        if not isinstance(action, Notify):
+            timeout_ms = state.plan.step(action.step).timeout_ms
+        run, place = snapshot.of(state, action), snapshot.place_of(state, action)
+        late = Late(
+            act=0,
+            call=kind_of(action),
+            place=place,
+            step=run.step,
+            visit=run.visit,
+            attempt=run.attempt,
+            evidence=None,
+        )
+        return invoke.Call(
+            plugin=self._plugin.name,
+            hook=hook,
+            run=run,
+            timeout_ms=timeout_ms,
+            handle=invoke.Handle(),
+            on_late=self._on_late(late),
+            place=place,
+        )
+
+    async def make(self, action: PluginCall, call: invoke.Call) -> Input:
+        """Calls the plugin; what its word means for the run."""
+        invoker, limit = self._shop.invoker, self._shop.context_bytes
+        match action:
+            case Execute():
+                end = await invoker.step(call, max_bytes=limit)
+                return Finished(branch=action.branch, end=self._within_limit(action.branch, end, call))
+            case Compensate():
+                return Undone(await invoker.undo(call))
+            case Verify():
+                answer = await invoker.verify(call, max_bytes=limit)
+                if isinstance(answer, Continued | Parked) and isinstance(
+                    self._within_limit(action.branch, answer, call), Lost
+                ):
+                    answer = Unknown()
+                return Verified(call=action.call, branch=action.branch, answer=answer)
+            case Notify():
+                return Notified(n=action.n, error=await invoker.complete(call))
+
+    def _on_late(self, late: Late) -> OnLate:
+        run_id = self._progress.state.run_id
+
+        def told(result: object, error: BaseException | None) -> None:
+            evidence = {"late": True, "returned": describe(result)}
+            if error is not None:
+                evidence = {"late": True, "raised": describe(error)}
+            self._shop.late(run_id, replace(late, evidence=evidence))
+
+        return told
+
+    def _within_limit(self, branch: int, end: End, call: invoke.Call) -> End:
+        """Refuses updates that would make the context too large. The running sum only ever overstates the size."""
+        if not isinstance(end, Continued | Parked):
+            return end
+        self._context_bytes += len(end.updates.text)
+        if self._context_bytes <= self._shop.context_bytes:
+            return end
+        state: State = self._progress.state
+        size = len(dumps(state.context_of(branch).merged(end.updates.value).to_dict()))
+        if size <= self._shop.context_bytes:
+            self._context_bytes = max(size, self._context_bytes // 2)
+            return end
+        why = f"the context would be {size} bytes of JSON, over the limit of {self._shop.context_bytes}"
+        return call.refused(why, end.updates.value)
+
+
+def kind_of(action: PluginCall) -> Call:
+    """Which of the three kinds of call it is."""
+    match action:
+        case Execute():
+            return Call.STEP
+        case Compensate():
+            return Call.UNDO
+        case Verify():
+            return action.call
+        case Notify():
+            return Call.COMPLETE
+
+
+def without_hook(action: PluginCall) -> Input:
+    """What follows where the plugin has no hook for it; `run_step` it always has."""
+    match action:
+        case Verify():
+            return Verified(call=action.call, branch=action.branch, answer=Unknown())
+        case Notify():
+            return Notified(n=action.n)
+        case Execute() | Compensate():
+            return Undone()
