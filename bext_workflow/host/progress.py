@@ -72,7 +72,10 @@ class Progress:
         return fresh
 
     async def move(self, given: Input) -> None:
-        """Makes a move that is due, unless acts have arrived: they may make it void, so it is time to look again."""
+        """Makes a move that is due, unless acts have arrived: they may make it void, so it is time to look again.
+
+        Raises `LostLease`.
+        """
         now = self._shop.clock.now()
         result = await self.commit(decide(self.state, given, now=now, jitter=self._shop.chance.jitter()), now)
         if isinstance(result, Refused):

@@ -58,6 +58,7 @@ def _read_continue(result: StepOutcome.Continue, max_bytes: int) -> End:
 def _read_wait(result: StepOutcome.Wait, max_bytes: int) -> End:
     updates = detach(result.context_updates, max_bytes=max_bytes, what="context_updates")
     undo_data = _detach_any(result.undo_data)
+    detach({"into": result.into}, max_bytes=max_bytes, what="Wait")
     return Parked(
         updates=updates if updates.value else EMPTY,
         signal=result.signal,
