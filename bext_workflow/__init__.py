@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from bext_workflow.errors import WorkflowError
     from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
+    from bext_workflow.model.fork import JoinDefinition, MapDefinition, OnConflict
     from bext_workflow.model.outcome import NotDone, StepOutcome, Unknown
     from bext_workflow.model.policy import OnExhausted, RetryPolicy
     from bext_workflow.model.run import WorkflowRun
     from bext_workflow.model.schedule import CatchUp, Overlap, ScheduleDefinition
     from bext_workflow.model.status import WorkflowStatus
+    from bext_workflow.model.wait import WaitDefinition
     from bext_workflow.plugin.markers import hookimpl
 
 __all__ = [
     "CatchUp",
+    "JoinDefinition",
+    "MapDefinition",
     "NotDone",
+    "OnConflict",
     "OnExhausted",
     "Overlap",
     "RetryPolicy",
@@ -25,6 +30,7 @@ __all__ = [
     "StepDefinition",
     "StepOutcome",
     "Unknown",
+    "WaitDefinition",
     "WorkflowDefinition",
     "WorkflowError",
     "WorkflowRun",
@@ -34,7 +40,10 @@ __all__ = [
 
 _HOME = {
     "CatchUp": "model.schedule",
+    "JoinDefinition": "model.fork",
+    "MapDefinition": "model.fork",
     "NotDone": "model.outcome",
+    "OnConflict": "model.fork",
     "OnExhausted": "model.policy",
     "Overlap": "model.schedule",
     "RetryPolicy": "model.policy",
@@ -42,6 +51,7 @@ _HOME = {
     "StepDefinition": "model.definition",
     "StepOutcome": "model.outcome",
     "Unknown": "model.outcome",
+    "WaitDefinition": "model.wait",
     "WorkflowDefinition": "model.definition",
     "WorkflowError": "errors",
     "WorkflowRun": "model.run",

@@ -23,7 +23,9 @@ from bext_workflow.checks import CODES
 from bext_workflow.client import HttpClient
 from bext_workflow.config.settings import (
     Host,
+    Join,
     Limits,
+    Map,
     Plugin,
     Retries,
     Schedule,
@@ -70,6 +72,8 @@ TABLES: dict[str, type[Table]] = {
     "[[plugins.schedules]]": Schedule,
     "steps": Step,
     "wait": Wait,
+    "join": Join,
+    "map": Map,
     "retries": Retries,
     "compensation_retries": UndoRetries,
 }

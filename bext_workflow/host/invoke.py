@@ -167,7 +167,6 @@ class Invoker:
                 raise handle.ended_by from None
             raise
         finally:
-            handle.take_back()
             if deadline is not None:
                 deadline.cancel()
             if handle.detach() and not _cancelled_by_host():
@@ -187,9 +186,9 @@ def _no_coroutine(result: object) -> object:
 
 
 async def _shake_off() -> None:
-    """Takes cancellations off the task that are neither a handle's nor the host's: a plugin cancelled its own task.
+    """Takes cancellations off the task that are not the host's: one that the plugin swallowed, or one of its own.
 
-    Left there, they would make the next wait of the driver look like the end of the host.
+    Left there, they would look like the end of the host at the next wait of the driver.
     """
     task = asyncio.current_task()
     while task is not None and task.cancelling():

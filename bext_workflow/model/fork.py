@@ -7,6 +7,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from bext_workflow.errors import DefinitionError
+
 
 class OnConflict(StrEnum):
     """What two branches that set one key to different values mean at the join."""
@@ -25,6 +27,12 @@ class JoinDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     at: str
     need: Need = "all"
     on_conflict: OnConflict = OnConflict.FAIL
+
+    def __post_init__(self) -> None:
+        try:
+            msgspec.structs.force_setattr(self, "on_conflict", OnConflict(self.on_conflict))
+        except ValueError:
+            raise DefinitionError(f"join.on_conflict is {self.on_conflict!r}", mend='use "fail" or "last"') from None
 
 
 class MapDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

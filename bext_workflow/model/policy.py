@@ -43,6 +43,11 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
             raise DefinitionError(
                 f"backoff_multiplier is {self.backoff_multiplier}", mend="a finite number of at least 1"
             )
+        try:
+            msgspec.structs.force_setattr(self, "on_exhausted", OnExhausted(self.on_exhausted))
+        except ValueError:
+            words = ", ".join(OnExhausted)
+            raise DefinitionError(f"on_exhausted is {self.on_exhausted!r}", mend=f"use one of: {words}") from None
         if not 0.0 <= self.jitter <= 1.0:
             raise DefinitionError(f"jitter is {self.jitter}", mend="a number from 0.0 to 1.0")
 

@@ -44,7 +44,7 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True):
 
     step: str
     visit: int
-    branch: int
+    branch: int = 0
     status: str
     attempts: int
     idempotency_key: str

@@ -7,11 +7,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from bext_workflow.testing.clock import FakeClock
     from bext_workflow.testing.contract import StoreContract
 
-__all__ = ["StoreContract"]
+__all__ = ["FakeClock", "StoreContract"]
 
-_HOME = {"StoreContract": "contract"}
+_HOME = {"FakeClock": "clock", "StoreContract": "contract"}
 
 if "pytest" in sys.modules:
     import pytest

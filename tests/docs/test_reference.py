@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,12 @@ from bext_workflow.checks import examine
 from bext_workflow.config import reading
 from bext_workflow.config.settings import Settings, Table
 from bext_workflow.core import backward
+from bext_workflow.core.schedules import MAX_CAUGHT_UP, ON_TIME_MS
 from bext_workflow.faces.http import reading as requests
 from bext_workflow.faces.http.app import MAX_BODY_BYTES
 from bext_workflow.host import invoke
 from bext_workflow.host.reading import MAX_RETRY_MS, MAX_UNDO_DATA_BYTES
+from bext_workflow.model.cron import MAX_LINE
 from bext_workflow.model.json import MAX_DEPTH
 from bext_workflow.model.names import NAME_RULE
 from bext_workflow.model.status import Action, IncidentKind
@@ -46,7 +49,14 @@ def test_no_part_is_empty() -> None:
 
 
 def test_every_table_of_the_config_is_documented() -> None:
-    assert set(TABLES.values()) == set(Table.__subclasses__()) - {Settings}
+    assert set(TABLES.values()) == set(derived(Table)) - {Settings}
+
+
+def derived(table: type[Table]) -> Iterator[type[Table]]:
+    """Every table of the config, those that widen another one too."""
+    for child in table.__subclasses__():
+        yield child
+        yield from derived(child)
 
 
 def test_every_key_of_the_config_says_what_it_is() -> None:
@@ -133,6 +143,9 @@ def test_the_bounds_that_are_not_settings() -> None:
         "config file": f"{reading.MAX_BYTES // 1024} KiB; a dotted key has at most {reading.MAX_KEY_PARTS} parts",
         "body of an HTTP request": f"{MAX_BODY_BYTES // 1024**2} MiB",
         "start key": f"1 to {MAX_KEY} characters",
+        "`cron`": f"{MAX_LINE} characters",
+        'slots that `catch_up = "all"` makes up for': f"{MAX_CAUGHT_UP}, the last ones",
+        "a slot counts as in time": f"for {ON_TIME_MS // 1000} s",
         "tags": f"{MAX_TAGS} a run; key and tags together 64 KiB as JSON",
         "`undo_data` of a visit": f"{MAX_UNDO_DATA_BYTES // 1024} KiB as JSON",
         "`Retry.after_ms`": f"{MAX_RETRY_MS // 3_600_000} hours",

@@ -136,7 +136,7 @@ def wait_for(file: Path, host: subprocess.Popen[str]) -> str:
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Shop:
-    for name in [name for name in os.environ if name.startswith("BEXT_")]:
+    for name in [name for name in os.environ if name.startswith("BEXT_") or name == "UV_RUN_RECURSION_DEPTH"]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # where the demo makes its folder

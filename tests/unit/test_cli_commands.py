@@ -26,6 +26,7 @@ Captured = pytest.CaptureFixture[str]
 def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CONFIG", "URL", "OUTPUT", "QUIET", "VERBOSE", "YES", "LISTEN"):
         monkeypatch.delenv(f"BEXT_{name}", raising=False)
+    monkeypatch.delenv("UV_RUN_RECURSION_DEPTH", raising=False)
 
 
 def call(shelf: Shelf, *words: str) -> int:
@@ -381,8 +382,18 @@ def test_a_workflow_shows_its_waits_in_words(capfd: Captured) -> None:
     lines = [" ".join(line.split()) for line in capfd.readouterr().out.splitlines()]
     assert "longest run 1s" in lines
     assert "approve for signal ok, into by, at most 1h 30m, then end" in lines
-    assert "rest for 1d 250ms next=end" in lines
-    assert "reserve – idempotent=true retries={max_attempts=3}" in lines
+    assert "rest for 1d 250ms next end" in lines
+    assert any(line.startswith("reserve – 3 attempts, 1 s × 2, at most 30 s; time-out 1 min") for line in lines)
+
+
+def test_who_types_uv_run_is_told_lines_that_begin_so(capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_RUN_RECURSION_DEPTH", "1")
+    shelf = Shelf()
+    shelf.incidents = [INCIDENT]
+
+    call(shelf, "-o", "table", "incidents", "show", "0193")
+
+    assert f"    uv run bext-host incidents resolve {INCIDENT.id} --action retry" in capfd.readouterr().out
 
 
 IN_DOUBT = msgspec.structs.replace(
@@ -399,7 +410,8 @@ def test_a_card_shows_the_keys_by_which_effects_are_found(capfd: Captured) -> No
     """Those of steps that are neither done for good nor undone."""
     names = {"charge": "in_doubt", "mail": "retrying", "pack": "compensated"}
     steps = [StepView(step=n, visit=1, status=s, attempts=1, idempotency_key=f"k:{n}") for n, s in names.items()]
-    shelf = Shelf(msgspec.structs.replace(RUN, status=WorkflowStatus.SUSPENDED, steps=[STEP, *steps]))
+    suspended = msgspec.structs.replace(RUN, status=WorkflowStatus.SUSPENDED, steps=[STEP, *steps])
+    shelf = Shelf(suspended, msgspec.structs.replace(suspended, status=WorkflowStatus.COMPENSATED))
     shelf.incidents = [IN_DOUBT]
 
     call(shelf, "-o", "table", "runs", "show", "0193")
@@ -407,6 +419,8 @@ def test_a_card_shows_the_keys_by_which_effects_are_found(capfd: Captured) -> No
     out = "".join(f"{line.rstrip()}\n" for line in capfd.readouterr().out.splitlines())
     assert "\nIdempotency keys\ncharge  k:charge\nmail    k:mail\n\n" in out
     assert "\nkey  k:charge\n" in out
+    call(shelf, "-o", "table", "runs", "show", "0193")
+    assert "Idempotency keys" not in capfd.readouterr().out
 
 
 @pytest.mark.parametrize(("called", "ends"), [(Call.STEP, " --updates '{}'"), (Call.UNDO, "")])

@@ -103,6 +103,52 @@ def test_what_is_no_terminal_gets_whole_lines() -> None:
     assert "\x1b" not in paper.getvalue()
 
 
+RUN_ID = "0193a4c0-0000-7000-8000-000000000001"
+
+
+def drawn(width: int, monkeypatch: pytest.MonkeyPatch, *, spare: str | None = None) -> list[str]:
+    """A list with an id, words of a fixed length and words of any length, on a terminal of that width."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("NO_COLOR", "1")
+    screen = Terminal()
+    rows = [(Cell(RUN_ID), Cell("COMPENSATED"), Cell("reserve_stock"), Cell("the mail bounced, so it was undone"))]
+    Screen(screen).table(("run", "status", "step", "reason"), rows, spare=spare)
+    return [line.rstrip() for line in screen.getvalue().splitlines()]
+
+
+def test_a_table_is_drawn_where_there_is_room_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    heads, _, row = drawn(120, monkeypatch)
+
+    assert heads.split() == ["run", "status", "step", "reason"]
+    assert row == f"{RUN_ID}   COMPENSATED   reserve_stock   the mail bounced, so it was undone"
+
+
+def test_with_less_room_words_are_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    heads, _, row, *rest = drawn(90, monkeypatch)
+
+    assert heads.split() == ["run", "status", "step", "reason"]
+    assert row.startswith(f"{RUN_ID}   COMPENSATED   reserve_stock   the mail")
+    assert rest
+
+
+def test_with_still_less_room_what_can_be_spared_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    heads, _, row, *_ = drawn(80, monkeypatch, spare="step")
+
+    assert heads.split() == ["run", "status", "reason"]
+    assert row.startswith(f"{RUN_ID}   COMPENSATED   the mail")
+
+
+@pytest.mark.parametrize(("width", "spare"), [(80, None), (60, "step"), (20, "step")])
+def test_where_no_table_fits_each_row_is_an_entry_and_what_is_copied_is_whole(
+    monkeypatch: pytest.MonkeyPatch, width: int, spare: str | None
+) -> None:
+    first, *rest = drawn(width, monkeypatch, spare=spare)
+
+    assert first == RUN_ID
+    assert all(line.startswith("  ") and len(line) <= width for line in rest)
+    assert " ".join(" ".join(rest).split()) == "COMPENSATED · reserve_stock · the mail bounced, so it was undone"
+
+
 @pytest.mark.parametrize(
     ("environment", "terminal", "colour"),
     [

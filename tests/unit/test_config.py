@@ -13,6 +13,7 @@ from bext_workflow.config.settings import (
     Limits,
     Plugin,
     Retries,
+    Schedule,
     Settings,
     Step,
     Table,
@@ -130,7 +131,9 @@ class TestDefaults:
             stated: UndoRetries = getattr(config, key)
             assert all(getattr(policy, name) == getattr(stated, name) for name in type(stated).model_fields)
 
-    @pytest.mark.parametrize("table", [Settings, Host, Limits, Plugin, Workflow, Step, Wait, Retries, UndoRetries])
+    @pytest.mark.parametrize(
+        "table", [Settings, Host, Limits, Plugin, Workflow, Schedule, Step, Wait, Retries, UndoRetries]
+    )
     def test_every_key_is_described(self, table: type[Table]) -> None:
         assert all(field.description for field in table.model_fields.values())
         assert table.model_fields.keys().isdisjoint(table.later)

@@ -173,6 +173,15 @@ async def test_pause_holds_what_comes_round_and_a_resume_makes_up_for_it(clock: 
         assert await at.started() == [H3]
 
 
+async def test_paused_schedule_starts_nothing_after_an_edit_either(clock: FakeClock) -> None:
+    async with opened() as store:
+        async with hosting(schedule(overlap="buffer_one"), clock=clock, store=store) as at:
+            await at.amend(paused=True, buffered=NOON)
+        async with hosting(schedule(cron="*/5 * * * *"), clock=clock, store=store) as at:
+            await at.passes(HOUR)
+            assert await at.started() == []
+
+
 # Once, whatever happens
 
 

@@ -9,7 +9,8 @@ from bext_workflow.model.run import newest_first
 from bext_workflow.model.status import Action, WorkflowStatus
 from bext_workflow.model.view import PAUSED, SignalState, SignalView, WaitView, instant
 from bext_workflow.ports.store import InboxRow, RunRow
-from bext_workflow.service.views import steps_of, whole
+from bext_workflow.service.steps import steps_of
+from bext_workflow.service.views import whole
 from bext_workflow.service.waits import signals_of, waits_of
 from tests.unit.core.support import NOON, RUN_ID, Saga, asks, done, naps, parked, plan, step
 

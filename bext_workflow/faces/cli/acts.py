@@ -11,4 +11,4 @@ def show(session: Session, done: Acknowledged) -> None:
     follow = session.command("runs", "watch", done.run_id)
     session.output.show(done, lambda screen: screen.say(f"{done.act} of run {done.run_id} is recorded; see `{follow}`"))
     if not done.driven:
-        session.output.note("no host drives this store: run `bext-host serve`, and it is carried out")
+        session.output.note(f"no host drives this store: run `{session.command('serve')}`, and it is carried out")

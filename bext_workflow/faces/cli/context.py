@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Awaitable, Callable
 from functools import cached_property
@@ -68,4 +69,9 @@ class Session:
             place += ["-c", str(self.settings.config)]
         if self.settings.url is not None:
             place += ["--url", self.settings.url]
-        return shlex.join(["bext-host", *place, *words])
+        return to_type("bext-host", *place, *words)
+
+
+def to_type(*words: str) -> str:
+    """The words as a shell takes them; who has typed `uv run` may have no program of this environment on the path."""
+    return shlex.join([*(["uv", "run"] if "UV_RUN_RECURSION_DEPTH" in os.environ else []), *words])

@@ -28,17 +28,19 @@ def duration(ms: int) -> str:
 
 
 def _told(step: StepDefinition) -> Iterator[str]:
-    yield _tries(step.retries)
-    if step.retry_on:
-        yield f"retried on {', '.join(step.retry_on)}"
-    yield f"time-out {duration(step.timeout_ms)}" if step.timeout_ms else "no time-out"
+    if not step.hosted:
+        yield _tries(step.retries)
+        if step.retry_on:
+            yield f"retried on {', '.join(step.retry_on)}"
+        yield f"time-out {duration(step.timeout_ms)}" if step.timeout_ms else "no time-out"
     yield from _flags(step)
     yield from _ways(step)
     if step.branches:
         yield f"may go to {', '.join(step.branches)}"
     if step.max_visits != _ANY_VISITS:
         yield f"at most {step.max_visits} visits"
-    yield f"undo: {_tries(step.compensation_retries)}"
+    if not step.hosted:
+        yield f"undo: {_tries(step.compensation_retries)}"
 
 
 def _ways(step: StepDefinition) -> Iterator[str]:

@@ -123,6 +123,8 @@ def _fields(run: RunView) -> Iterator[tuple[str, Cell]]:
 
 def _keys(run: RunView) -> Iterator[tuple[str, Cell]]:
     """By which a person finds the effects of what is neither done for good nor undone."""
+    if run.status in (WorkflowStatus.COMPLETED, WorkflowStatus.COMPENSATED):
+        return
     for step in run.steps or ():
         if step.status not in _SETTLED:
             yield _visit(step), Cell(step.idempotency_key)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO, TypeAlias
 
-from rich import box
 from rich.console import Console, Group
 from rich.live import Live
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from bext_workflow.faces.cli.cells import Cell
+from bext_workflow.faces.cli.cells import NOTHING, Cell
+from bext_workflow.faces.cli.tables import Grid, rendered
 from bext_workflow.faces.cli.text import one_line, plain, wants_colour
 
 _UNBOUNDED = 10_000
@@ -42,8 +43,31 @@ class Screen:
             emoji=False,
         )
 
-    def table(self, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
-        self.console.print(as_table(columns, rows))
+    def table(
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[Cell]],
+        *,
+        flexible: Collection[str] = (),
+        spare: str | None = None,
+    ) -> None:
+        """A table, if the terminal is wide enough for one; else each row is an entry, whose first cell is never cut.
+
+        Where the line is too short the `flexible` columns (else the last one) are folded, and `spare` is left out.
+        """
+        whole = Grid(columns, [*rows], flexible or columns[-1:])
+        for grid in (whole, *([whole.without(spare)] if spare is not None else [])):
+            if grid.fits(self.console.width):
+                self.console.print(grid.drawn())
+                return
+        for first, *others in whole.rows:
+            self.entry([first], [cell for cell in others if cell.text not in ("", NOTHING.text)])
+
+    def entry(self, head: Sequence[Cell], *lines: Sequence[Cell]) -> None:
+        """A line that is never folded, so that it can be copied, and what belongs to it below."""
+        self.console.print(Text("  ").join(map(rendered, head)), soft_wrap=True)
+        for line in lines:
+            self.console.print(Padding(Text(" · ").join(map(rendered, line)), (0, 0, 0, 2), expand=False))
 
     def fields(self, pairs: Iterable[tuple[str, Cell]]) -> None:
         """Names with their values, one a line."""
@@ -51,7 +75,7 @@ class Screen:
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column(overflow="fold")
         for name, cell in pairs:
-            grid.add_row(name, _rendered(cell))
+            grid.add_row(name, rendered(cell))
         self.console.print(grid)
 
     def heading(self, title: str) -> None:
@@ -75,25 +99,14 @@ class Screen:
     def live(self) -> Iterator[Show]:
         """Hands out a function that draws a table, with a line below it, over the one before.
 
+        The table's first column is the one that is folded.
+
         Where nothing can be drawn over (a pipe, a dumb terminal) only the last one is written, at the end.
         """
         with Live(console=self.console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
 
             def show(columns: Sequence[str], rows: Iterable[Sequence[Cell]], below: str) -> None:
-                live.update(Group(as_table(columns, rows), Text(one_line(below), style="bold")), refresh=True)
+                grid = Grid(columns, [*rows], columns[:1])
+                live.update(Group(grid.drawn(), Text(one_line(below), style="bold")), refresh=True)
 
             yield show
-
-
-def as_table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
-    """The first column is what a person copies (an id, a name): it is never cut."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
-    for position, title in enumerate(columns):
-        table.add_column(title, no_wrap=position == 0, overflow="fold")
-    for row in rows:
-        table.add_row(*map(_rendered, row))
-    return table
-
-
-def _rendered(cell: Cell) -> Text:
-    return Text(one_line(cell.text), style=cell.style)

@@ -19,9 +19,22 @@ from bext_workflow.model.run import WorkflowRun
 from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
 from bext_workflow.plugin.registry import Registry
 from bext_workflow.ports import telemetry as names
+from bext_workflow.ports.store import LeaseLost
 from bext_workflow.service.protocols import ResolveRequest, RetryRequest
 from bext_workflow.testing.clock import FakeClock
-from tests.integration.host.support import NOTE, Calls, Desk, Hosted, desk, hosting, jumping, saga, step, workflow
+from tests.integration.host.support import (
+    NOTE,
+    Calls,
+    Desk,
+    Hosted,
+    desk,
+    hosting,
+    jumping,
+    opened,
+    saga,
+    step,
+    workflow,
+)
 from tests.unit.host.support import within
 
 DONE, NOT_DONE, FAIL, FAIL_UNDO = Action.DONE, Action.NOT_DONE, Action.FAIL, Action.FAIL_UNDO
@@ -211,6 +224,25 @@ async def test_an_answer_while_no_host_is_there_waits_in_the_inbox(case: Case, t
             await alone.resolve(run_id, case.action)
     async with jumping(served, clock, path) as hosted:
         await check_what_follows(case, hosted, run_id, calls, before)
+
+
+async def test_an_answer_outlives_the_host_that_had_claimed_the_run_for_it(tmp_path: Path) -> None:
+    """The next host finds nothing due in a run that has FAILED, but the answer is there."""
+    case, path = CASES["undo failed, retry"], tmp_path / "bext.db"
+    calls = case.played()
+    served = saga(calls, case.definition())
+    async with hosting(served, path) as hosted:
+        run_id = await brought_to_its_incident(case, hosted)
+    async with desk(served, path) as alone:
+        await alone.resolve(run_id, case.action)
+    async with opened(path) as store:
+        store.refuse = lambda _: LeaseLost()
+        async with hosting(served, store=store) as hosted:
+            await hosted.telemetry.heard(names.LEASE_LOST)
+            hosted.dies()
+    async with hosting(served, path) as hosted:
+        await hosted.reaches(run_id, case.status)
+        assert "recovered" in await hosted.kinds(run_id)
 
 
 async def test_an_answer_that_an_incident_does_not_take_names_those_that_it_takes() -> None:

@@ -246,7 +246,7 @@ async def test_the_same_cancel_twice_is_one_and_another_one_is_refused() -> None
         await calls.until("ship")
         await hosted.cancel(run_id)
         await hosted.cancel(run_id)
-        with pytest.raises(Conflict, match="already being cancelled, with its undo"):
+        with pytest.raises(Conflict, match="already being stopped, with its undo"):
             await hosted.cancel(run_id, compensate=False)
         gate.open.set()
         assert (await hosted.settled(run_id)).status is WorkflowStatus.COMPENSATED
@@ -333,6 +333,24 @@ class Attempt:
             self.accepted = True
         except Conflict:
             self.accepted = False
+
+
+async def test_no_step_is_called_whose_intent_did_not_see_the_cancel() -> None:
+    """P18, P4: nothing starts past an acknowledged cancel."""
+    calls = Calls()
+    async with hosting(saga(calls, workflow("pack", step("pay", idempotent=False)))) as hosted, within():
+        hosted.store.close_gate()
+        starting = asyncio.create_task(hosted.start())
+        for _ in range(2):
+            await hosted.store.reached()
+            hosted.store.let_one_through()
+        await hosted.store.reached()
+        run_id = await starting
+        await hosted.cancel(run_id)
+        hosted.store.open_gate()
+        await hosted.reaches(run_id, WorkflowStatus.COMPENSATED)
+        assert calls.made == ["pack", "undo_pack"]
+        assert "attempt_started" not in await hosted.kinds(run_id)
 
 
 async def test_stale_is_what_an_append_gets_that_has_not_seen_the_cancel() -> None:

@@ -64,6 +64,33 @@ async def test_a_run_that_ends_twice_is_told_of_twice() -> None:
         ]
 
 
+async def test_an_ending_is_told_of_as_it_was_though_the_run_has_moved_on_since() -> None:
+    """The hook failed the first time; before the second a person has set the run going again."""
+    clock, gate = FakeClock(), asyncio.Event()
+
+    async def waits(_: WorkflowRun) -> object:
+        await gate.wait()
+        return StepOutcome.Continue()
+
+    calls = Calls(ship=[StepOutcome.Fail("closed", False), waits], complete=[KeyError("?")])
+    async with hosting(saga(calls, notifies=True), clock=clock) as hosted:
+        run_id = await hosted.start()
+        await hosted.until_kind(run_id, "attempt_failed")
+        clock.advance(999)
+        await hosted.retry(run_id)
+        await calls.until("ship", 2)
+        clock.advance(1)
+        gate.set()
+        await hosted.until_kind(run_id, "completion_settled", 2)
+        told = [(run.status, run.idempotency_key) for run in calls.of("complete")]
+        first, second = (
+            (WorkflowStatus.FAILED, f"{run_id}:complete#1"),
+            (WorkflowStatus.COMPLETED, f"{run_id}:complete#2"),
+        )
+        assert told == [first, first, second]
+        assert (await hosted.get(run_id)).status is WorkflowStatus.COMPLETED
+
+
 async def test_its_errors_are_retried_by_the_default_policy_and_change_nothing() -> None:
     clock = FakeClock()
     calls = Calls(clock=clock, complete=[KeyError("?"), SystemExit(3)])

@@ -10,7 +10,8 @@ import pytest
 from bext_workflow.errors import NotFound
 from bext_workflow.host.committer import MAX_BATCH
 from bext_workflow.host.dispatcher import CLAIM_BATCH
-from bext_workflow.host.driver import Driver, Held
+from bext_workflow.host.driver import Driver
+from bext_workflow.host.progress import Held
 from bext_workflow.model.outcome import StepOutcome
 from bext_workflow.model.run import WorkflowRun
 from bext_workflow.model.status import WorkflowStatus
@@ -214,7 +215,8 @@ async def test_a_run_that_is_claimed_again_at_once_keeps_its_new_driver() -> Non
 
 
 def _held_again(driver: Driver) -> Held:
-    return Held(rid=driver.rid, fence=2, state=driver._state, index=driver._index, plugin=driver._plugin)
+    progress, calls = driver._progress, driver._calls
+    return Held(rid=driver.rid, fence=2, state=progress.state, index=progress._index, plugin=calls._plugin)
 
 
 async def test_a_sync_hook_never_blocks_the_loop() -> None:

@@ -150,7 +150,7 @@ UNKNOWN: dict[str, Behaviour] = {
     "next pack": lambda: StepOutcome.Continue(next="pack"),
     "after_ms": lambda: StepOutcome.Retry(after_ms=odd(1.5)),
     "compensate": lambda: StepOutcome.Fail("no", odd(None)),
-    "Wait": lambda: StepOutcome.Wait(signal="paid"),
+    "Wait": StepOutcome.Wait,
     "undo_data": lambda: StepOutcome.Continue(undo_data=float("nan")),
     **{name: partial(StepOutcome.Continue, {"v": value}) for name, value in ILLEGAL_VALUES.items()},
 }

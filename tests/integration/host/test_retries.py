@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bext_workflow.errors import WorkflowError
-from bext_workflow.host.driver import KEEP_MS
+from bext_workflow.host.progress import KEEP_MS
 from bext_workflow.model.outcome import StepOutcome
 from bext_workflow.model.policy import OnExhausted, RetryPolicy
 from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
@@ -169,7 +169,7 @@ async def test_a_due_time_that_passed_while_no_host_was_there_means_now(tmp_path
 
 async def test_a_long_wait_is_a_row_and_a_short_one_keeps_its_driver() -> None:
     """Semantics §8: a parked run has no memory and no owner."""
-    for after_ms, kept in ((KEEP_MS, True), (KEEP_MS + 1, False)):
+    for after_ms, kept in ((500, True), (KEEP_MS, True), (KEEP_MS + 1, False), (3_000, False)):
         clock = FakeClock()
         calls = Calls(clock=clock, pack=[StepOutcome.Retry(after_ms=after_ms)])
         async with hosting(saga(calls, workflow(step("pack", retries=SPEC))), clock=clock) as hosted:

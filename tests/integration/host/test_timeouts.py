@@ -316,6 +316,8 @@ async def test_too_many_leaked_threads_and_the_host_drains_itself() -> None:
 
 async def test_a_thread_that_ends_after_its_host_starts_nothing() -> None:
     clock = FakeClock()
+    complaints: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
     with stuck(StepOutcome.Continue()) as one:
         served = registry(plugin(one.run_step, workflow(step("pack", timeout_ms=LIMIT_MS, retries=TWICE))))
         async with hosting(served, clock=clock) as hosted:
@@ -326,7 +328,7 @@ async def test_a_thread_that_ends_after_its_host_starts_nothing() -> None:
         await telemetry.heard(names.LATE_RESULT)
         for _ in range(50):
             await asyncio.sleep(0)
-        assert one.calls == ["pack 1"]
+        assert (one.calls, complaints) == (["pack 1"], [])
 
 
 # Waiting for a thread

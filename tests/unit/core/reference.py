@@ -68,7 +68,7 @@ class Reference:
             return end, may_have_acted
         self._complete(step, visit)
         self.context |= end.updates.value
-        next_ = end.next or self.definition.default_next(step.name)
+        next_ = end.next if isinstance(end.next, str) else self._after(step)
         if isinstance(end, Continued):
             return next_, False
         wait = WaitDefinition(
@@ -79,11 +79,17 @@ class Reference:
     def _host_waits(self, step: StepDefinition, visit: int) -> tuple[str | Failed, bool]:
         if visit > step.max_visits and not self.pivoted:
             return Failed(reason="too often", compensate=True), False
-        next_ = self.definition.default_next(step.name)
+        next_ = self._after(step)
         way = next_ if step.wait is None else self._wait(step.name, visit, step.wait, next_)
         if isinstance(way, str):
             self._complete(step, visit)
         return way, False
+
+    def _after(self, step: StepDefinition) -> str:
+        """Where a sequential run goes by default."""
+        (name,) = [self.definition.default_next(step.name)]
+        assert isinstance(name, str)
+        return name
 
     def _complete(self, step: StepDefinition, visit: int) -> None:
         self.completed.append((step.name, visit))

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from bext_workflow.core.input import Continued, Failed, Lost, Retried
+from bext_workflow.core.input import Continued, Failed, Lost, Parked, Retried
 from bext_workflow.errors import WorkflowError
 from bext_workflow.model.outcome import NotDone, StepOutcome, Unknown
 from tests.unit.host.calling import MAX_BYTES, TIMEOUT_MS, Shaped, Stage, Unlike, Unspeakable, hang, raising
@@ -57,7 +57,8 @@ async def test_a_completion_returns_or_says_why_not(shaped: Shaped) -> None:
         (StepOutcome.Continue(), Continued()),
         (StepOutcome.Retry(5, "later"), Retried(reason="later", after_ms=5)),
         (StepOutcome.Fail("no", True), Failed(reason="no", compensate=True)),
-        (StepOutcome.Wait(for_ms=1), Unknown()),
+        (StepOutcome.Wait(for_ms=1), Parked(for_ms=1)),
+        (StepOutcome.Wait(), Unknown()),
         (StepOutcome.Continue({"a": float("nan")}), Unknown()),
         (StepOutcome.Continue({"a": Unlike("b")}), Unknown()),
         (NotDone, Unknown()),

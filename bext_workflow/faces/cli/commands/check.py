@@ -10,7 +10,7 @@ from bext_workflow.faces.cli.cells import Cell
 from bext_workflow.faces.cli.context import Session
 from bext_workflow.faces.cli.exits import Exit
 from bext_workflow.faces.cli.options import Command
-from bext_workflow.service.wiring import Finding, Report, Severity
+from bext_workflow.service.wiring import Report, Severity
 
 if TYPE_CHECKING:
     from bext_workflow.faces.cli.screen import Screen
@@ -42,8 +42,9 @@ def _count(report: Report, severity: Severity) -> int:
 
 
 def _draw(screen: Screen, report: Report) -> None:
-    if report.findings:
-        screen.table(("code", "severity", "where", "message", "mend"), map(_row, report.findings))
+    for finding in report.findings:
+        head = Cell(finding.severity.value, _STYLES[finding.severity]), Cell(finding.code), Cell(finding.where)
+        screen.entry(head, [Cell(finding.message)], [Cell(finding.mend, "dim")])
     screen.say(
         f"{report.config}: {_counted(len(report.plugins), 'plugin')}, {_counted(len(report.workflows), 'workflow')}: "
         f"{_counted(_count(report, Severity.ERROR), 'error')}, {_counted(_count(report, Severity.WARNING), 'warning')}"
@@ -52,13 +53,3 @@ def _draw(screen: Screen, report: Report) -> None:
 
 def _counted(number: int, what: str) -> str:
     return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
-
-
-def _row(finding: Finding) -> tuple[Cell, ...]:
-    return (
-        Cell(finding.code),
-        Cell(finding.severity.value, _STYLES[finding.severity]),
-        Cell(finding.where),
-        Cell(finding.message),
-        Cell(finding.mend),
-    )

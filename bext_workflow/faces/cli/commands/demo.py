@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from typing import NamedTuple
 
 import click
 
-from bext_workflow.faces.cli.context import Session
+from bext_workflow.faces.cli.context import Session, to_type
 from bext_workflow.faces.cli.demo import orders
 from bext_workflow.faces.cli.demo.board import COLUMNS, Board
 from bext_workflow.faces.cli.demo.host import running
@@ -87,7 +86,7 @@ def _sum_up(screen: Screen, end: _End, folder: Path, session: Session) -> None:
     screen.commands(
         [
             ("list the runs", session.command("runs", "list")),
-            ("show the ledger's balance", shlex.join(["python", "-m", LEDGER, str(folder / "ledger.db")])),
+            ("show the ledger's balance", to_type("python", "-m", LEDGER, str(folder / "ledger.db"))),
             ("start the host again", session.command("serve")),
         ]
     )

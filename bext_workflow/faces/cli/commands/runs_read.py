@@ -21,6 +21,8 @@ from bext_workflow.model.view import EventView, Page, RunView
 from bext_workflow.service.protocols import RunQuery
 from bext_workflow.service.wiring import Reached
 
+_RUN_COLUMNS = ("run", "workflow", "status", "step", "created")
+
 _INSTANT = Parsed("INSTANT", parse_instant)
 
 
@@ -80,7 +82,7 @@ def list_runs(
     found = session.ask(fetch)
     session.output.show_list(
         found.items,
-        lambda screen: screen.table(("run", "workflow", "status", "step", "created"), map(_run_row, found.items)),
+        lambda screen: screen.table(_RUN_COLUMNS, map(_run_row, found.items), spare="step"),
         next_cursor=found.next_cursor,
     )
 

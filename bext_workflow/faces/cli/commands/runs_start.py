@@ -83,11 +83,12 @@ async def _start(session: Session, reached: Reached, request: StartRequest, *, w
     run_id = started.run.run_id
     if not started.created:
         session.output.note(f"the key was used before: this is run {run_id}")
+    elif wait is not None or watch:
+        session.output.note(f"run {run_id}")
     if wait is None and not watch:
         if not started.driven:
-            session.output.note("no host drives this store: run `bext-host serve`, or use --wait")
+            session.output.note(f"no host drives this store: run `{session.command('serve')}`, or use --wait")
         return Card(started.run)
-    session.output.note(f"run {run_id}")
     if watch:
         run = await Teller(reached, run_id, session).while_driven(wait_ms=wait_bound(wait))
     else:

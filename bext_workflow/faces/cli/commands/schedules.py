@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from bext_workflow.faces.cli import cells, exits, run_card
-from bext_workflow.faces.cli.arguments import WaitingCommand, reason_option, wait_bound, wait_option
+from bext_workflow.faces.cli.arguments import WaitingCommand, wait_bound, wait_option
 from bext_workflow.faces.cli.cells import Cell
 from bext_workflow.faces.cli.context import Session
 from bext_workflow.faces.cli.exits import Exit
@@ -28,6 +28,10 @@ _COLUMNS = ("schedule", "workflow", "cron", "zone", "next", "last", "became")
 
 def _schedule_argument(function: F) -> F:
     return click.argument("schedule_id", metavar="SCHEDULE")(function)
+
+
+def _reason_option(function: F) -> F:
+    return click.option("--reason", default="", help="Why; the audit keeps it.")(function)
 
 
 @click.command("list", cls=Command)
@@ -52,7 +56,7 @@ def next_fires(session: Session, schedule_id: str, limit: int) -> None:
 
 @click.command(cls=Command)
 @_schedule_argument
-@reason_option
+@_reason_option
 @click.pass_obj
 def pause(session: Session, schedule_id: str, reason: str) -> None:
     """Let a schedule start nothing, until somebody lets it go on."""
@@ -61,7 +65,7 @@ def pause(session: Session, schedule_id: str, reason: str) -> None:
 
 @click.command(cls=Command)
 @_schedule_argument
-@reason_option
+@_reason_option
 @click.pass_obj
 def resume(session: Session, schedule_id: str, reason: str) -> None:
     """Let a paused schedule go on.
@@ -73,7 +77,7 @@ def resume(session: Session, schedule_id: str, reason: str) -> None:
 
 @click.command(cls=WaitingCommand)
 @_schedule_argument
-@reason_option
+@_reason_option
 @click.option("--key", help="Makes it safe to repeat: the same key answers the same run.")
 @wait_option("Wait until the run has ended, is suspended or waits; at most so long. The exit code tells how it went.")
 @click.pass_obj

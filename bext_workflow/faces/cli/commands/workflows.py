@@ -24,6 +24,8 @@ from bext_workflow.service.wiring import Reached
 if TYPE_CHECKING:
     from bext_workflow.faces.cli.screen import Screen
 
+_COLUMNS = ("workflow", "plugin", "steps", "description")
+
 
 @click.command("list", cls=Command)
 @click.pass_obj
@@ -32,7 +34,7 @@ def list_workflows(session: Session) -> None:
     workflows, plugins = session.ask(_look)
     session.output.show_list(
         workflows,
-        lambda screen: screen.table(("workflow", "plugin", "steps", "description"), map(_row, workflows)),
+        lambda screen: screen.table(_COLUMNS, map(_row, workflows), flexible=("steps", "description")),
     )
     if unusable := [plugin.name for plugin in plugins if plugin.error is not None]:
         session.output.note(
