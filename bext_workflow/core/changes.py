@@ -291,7 +291,8 @@ def incident_resolved(state: State, event: IncidentResolved, at: int) -> Changes
     incident = state.incident(event.id)
     if incident is not None and incident.kind is IncidentKind.STUCK_AFTER_PIVOT:
         changes["stop"] = None  # a person has decided where the run goes: the stop that led here is answered
-    if event.kind is IncidentKind.COMPENSATION_FAILED and event.action == Action.CLOSE and not state.compensating:
+    undo_closed = event.kind in (IncidentKind.COMPENSATION_FAILED, IncidentKind.POISON) and event.action == Action.CLOSE
+    if undo_closed and not state.compensating:
         changes["undo"] = None  # losers whose undo a person has given up
     if event.act:
         changes["inbox"] = event.act

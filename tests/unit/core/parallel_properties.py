@@ -409,7 +409,7 @@ class Model:
         self.answer = event.action
         if event.kind is IncidentKind.STUCK_AFTER_PIVOT:
             self.stopped = False
-        if event.kind is IncidentKind.COMPENSATION_FAILED and event.action == Action.CLOSE:
+        if event.kind in (IncidentKind.COMPENSATION_FAILED, IncidentKind.POISON) and event.action == Action.CLOSE:
             self.losers_of = None
 
     def _reopened(self, event: RunReopened) -> None:
@@ -479,7 +479,8 @@ def one_crash_repeats_what_was_in_flight(run: Record) -> None:
     untold = Counter((called.key, called.attempt) for called in run.calls if not called.told)
     for called in run.calls:
         at = (called.key, called.attempt)
-        again = closed[IncidentKind.COMPENSATION_FAILED] if called.call is Call.UNDO else 0
+        again = closed[IncidentKind.COMPENSATION_FAILED] + closed[IncidentKind.POISON]
+        again *= called.call is Call.UNDO
         assert calls[at] <= 1 + untold[at] + cleared[called.step, called.visit, called.attempt] + again
     if not run.world.deaths:
         assert not untold
