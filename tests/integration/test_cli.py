@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -359,6 +360,15 @@ def test_a_served_store_has_one_driver_and_takes_direct_commands(shop: Shop) -> 
         assert waited.code == 0
         assert shop("runs", "result", started.json["run_id"], "--wait=20s").code == 0
     assert shop("runs", "show", started.json["run_id"], "--url", url).code == 6
+
+
+def test_an_address_in_use_keeps_the_host_from_driving(shop: Shop) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        refused = shop("serve", "--listen", f"127.0.0.1:{other.getsockname()[1]}")
+
+    assert refused.code == 5
+    assert refused.err.startswith("error: 127.0.0.1:")
+    assert "is in use" in refused.err
 
 
 async def test_a_host_takes_its_seat_after_a_command_that_drives_one_run(shop: Shop) -> None:
