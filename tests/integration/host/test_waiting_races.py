@@ -9,15 +9,17 @@ import pytest
 from msgspec.structs import replace
 
 from bext_workflow.errors import Conflict
+from bext_workflow.model.definition import WorkflowDefinition
 from bext_workflow.model.outcome import StepOutcome
 from bext_workflow.model.run import WorkflowRun
 from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.model.view import SignalState
+from bext_workflow.model.wait import WaitDefinition
 from bext_workflow.ports import telemetry as names
 from bext_workflow.service.protocols import CancelRequest, SignalRequest
 from bext_workflow.testing.clock import FakeClock
 from tests.integration.host.support import SETTINGS, Calls, Desk, Hosted, desk, hosting, saga, step, workflow
-from tests.integration.host.waiting_support import let_pass
+from tests.integration.host.waiting_support import DAY, HOUR, let_pass, parked
 from tests.unit.host.support import within
 
 POINTS = [(write, after) for write in (2, 3) for after in (False, True)]
@@ -134,15 +136,6 @@ async def test_a_cancel_that_is_durable_before_the_timer_has_its_way(tmp_path: P
     assert "incident_opened" not in kinds
 
 
-async def test_a_pause_that_is_durable_before_the_timer_holds_it(tmp_path: Path) -> None:
-    """§4: nothing starts in it."""
-    calls, kinds = await raced(
-        tmp_path / "bext.db", lambda other, run: other.service.pause(run, ""), WorkflowStatus.SUSPENDED
-    )
-    assert calls.made == ["order"]
-    assert "wait_ended" not in kinds
-
-
 async def test_a_signal_that_is_durable_before_the_timer_but_came_after_its_time_is_late(tmp_path: Path) -> None:
     """P28: one wins, the other is visible; here by the time of acceptance, which is the due time itself."""
     calls, kinds = await raced(
@@ -152,6 +145,89 @@ async def test_a_signal_that_is_durable_before_the_timer_but_came_after_its_time
     )
     assert calls.made == ["order", "chase"]
     assert kinds[-4:] == ["signal_received", "wait_ended", "step_completed", "run_completed"]
+
+
+# A pause, at each move that the driver makes by itself
+
+Scene = Callable[[Hosted, Desk, FakeClock, Callable[[str], Awaitable[None]]], Awaitable[str]]
+"""Sets a run going and has the move's commit come to the store after the act; returns the run's id."""
+
+
+def before_next(hosted: Hosted, act: Callable[[], Awaitable[None]], nth: int = 1) -> None:
+    hosted.store.around = at((hosted.store._number + nth, False), act)
+
+
+async def beginning(hosted: Hosted, other: Desk, clock: FakeClock, act: Callable[[str], Awaitable[None]]) -> str:
+    run_id = await other.start()
+    before_next(hosted, lambda: act(run_id))
+    await let_pass(hosted, clock, SETTINGS.poll_ms)
+    return run_id
+
+
+async def opening(hosted: Hosted, other: Desk, clock: FakeClock, act: Callable[[str], Awaitable[None]]) -> str:
+    hosted.store.close_gate()
+    hosted.store.let_one_through()
+    run_id = await hosted.start()
+    before_next(hosted, lambda: act(run_id), nth=2)  # the first one is that of the step before
+    hosted.store.open_gate()
+    return run_id
+
+
+async def firing(hosted: Hosted, other: Desk, clock: FakeClock, act: Callable[[str], Awaitable[None]]) -> str:
+    run_id = await hosted.start()
+    await parked(hosted, run_id)
+    before_next(hosted, lambda: act(run_id))
+    await let_pass(hosted, clock, HOUR)
+    return run_id
+
+
+async def expiring(hosted: Hosted, other: Desk, clock: FakeClock, act: Callable[[str], Awaitable[None]]) -> str:
+    run_id = await hosted.start()
+    await parked(hosted, run_id)
+    before_next(hosted, lambda: act(run_id))
+    await let_pass(hosted, clock, DAY)
+    return run_id
+
+
+async def settling(hosted: Hosted, other: Desk, clock: FakeClock, act: Callable[[str], Awaitable[None]]) -> str:
+    run_id = await hosted.start()
+    await parked(hosted, run_id)
+    before_next(hosted, lambda: act(run_id), nth=2)  # the first one takes the cancel
+    await hosted.cancel(run_id)
+    return run_id
+
+
+@pytest.mark.parametrize(
+    ("scene", "moved", "ends"),
+    [
+        (beginning, "run_started", WorkflowStatus.WAITING),
+        (opening, "wait_opened", WorkflowStatus.WAITING),
+        (firing, "wait_ended", WorkflowStatus.COMPLETED),
+        (expiring, "run_timed_out", WorkflowStatus.COMPENSATED),
+        (settling, "wait_ended", WorkflowStatus.COMPENSATED),
+    ],
+)
+async def test_a_pause_that_is_durable_before_a_move_holds_it(
+    tmp_path: Path, scene: Scene, moved: str, ends: WorkflowStatus
+) -> None:
+    """§4: nothing starts in it, nobody stumbles over it, and `resume` makes the move."""
+    path, clock = tmp_path / "bext.db", FakeClock()
+    nap = step("nap", wait=WaitDefinition(signal="go")) if scene is expiring else step("nap", sleep_ms=HOUR)
+    timed = WorkflowDefinition(id="order", steps=workflow("order", nap).steps, timeout_ms=DAY)
+    served = saga(Calls(), timed)
+    async with hosting(served, path, clock=clock) as hosted, desk(served, path, clock=clock) as other:
+
+        async def pause(run_id: str) -> None:
+            await other.service.pause(run_id, "")
+
+        run_id = await scene(hosted, other, clock, pause)
+        await hosted.until_kind(run_id, "run_paused")
+        await hosted.quiet()
+        assert moved not in await hosted.kinds(run_id)
+        assert not hosted.telemetry.all(names.DRIVER_CRASHED)
+        await hosted.service.resume(run_id, "")
+        await hosted.reaches(run_id, ends)
+        assert (await hosted.kinds(run_id)).count(moved) == 1
 
 
 @pytest.mark.parametrize("draining", [False, True])
