@@ -222,6 +222,9 @@ class Model:
             case IncidentOpened(kind=IncidentKind.STUCK_AFTER_PIVOT):
                 self._stalls(event.branch)
                 self.failed.add(event.branch)
+            case IncidentOpened(kind=IncidentKind.POISON, call=Call.STEP):
+                stands = (event.step, event.visit)  # closed, the run ends where it stands without a StepFailed
+                self.failed |= {branch for branch, line in self.lines.items() if (line.step, line.visit) == stands}
             case AttemptRenewed(call=Call.STEP):
                 self._waits_again(event.branch)
             case IncidentResolved():
