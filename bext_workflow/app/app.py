@@ -9,8 +9,9 @@ from pathlib import Path
 
 from bext_workflow.app.parts import Parts, assemble
 from bext_workflow.app.reach import reach
-from bext_workflow.checks import check_live, examine, make_report
+from bext_workflow.checks import check_live, examine, make_report, store_findings
 from bext_workflow.config import effective, load_config
+from bext_workflow.errors import BextError
 from bext_workflow.faces.cli.scaffold import scaffold
 from bext_workflow.model.definition import read_definition
 from bext_workflow.model.json import JsonObject
@@ -29,7 +30,10 @@ class App:
         further: list[Finding] = []
         config, registry = examined.config, examined.registry
         if config is not None and registry is not None and not registry.left_out:
-            further = await _live_findings(assemble(config, registry))
+            try:
+                further = await _live_findings(assemble(config, registry))
+            except BextError as error:
+                further = list(store_findings(config.store, error))
         return make_report(examined, strict=strict, further=further)
 
     def config(self, target: Target) -> JsonObject:
@@ -47,7 +51,7 @@ class App:
 
 async def _live_findings(parts: Parts) -> list[Finding]:
     """What the live runs say about what would be served. A store that is not there yet has none."""
-    if _is_missing(parts.config.store):
+    if _is_to_be_made(parts.config.store):
         return []
     await parts.store.open(migrate=False)
     try:
@@ -56,8 +60,9 @@ async def _live_findings(parts: Parts) -> list[Finding]:
         await parts.store.close()
 
 
-def _is_missing(store: str) -> bool:
-    return store.startswith("sqlite:") and not Path(store.removeprefix("sqlite:")).exists()
+def _is_to_be_made(store: str) -> bool:
+    file = Path(store.removeprefix("sqlite:"))
+    return store.startswith("sqlite:") and not file.exists() and file.parent.is_dir()
 
 
 async def _compare(parts: Parts) -> list[Finding]:

@@ -18,7 +18,7 @@ from bext_workflow.app.logs import logger_for
 from bext_workflow.app.parts import Parts, load
 from bext_workflow.config import parse_listen
 from bext_workflow.faces.http.app import HttpApp, create_http_app
-from bext_workflow.faces.http.server import serve_http
+from bext_workflow.faces.http.server import opened, serve_http
 from bext_workflow.host.host import Host, HostSettings
 from bext_workflow.host.telemetry import HostTelemetry
 from bext_workflow.ports import telemetry as names
@@ -39,12 +39,15 @@ async def serve(target: Target, options: ServeOptions) -> None:
     calm_collector()
     await parts.store.open(migrate=options.migrate)
     try:
-        async with host.running(), anyio.create_task_group() as tasks:
-            tasks.start_soon(_obey_signals, host)
-            announce = partial(_announce, parts, options.ready_file)
-            tasks.start_soon(partial(serve_http, app, address.host, address.port, started=announce))
-            await host.wound_down()
-            tasks.cancel_scope.cancel()
+        # Whatever keeps the host from serving is found out before it drives.
+        async with host.seated():
+            with opened(address.host, address.port) as door:
+                async with host.driving(), anyio.create_task_group() as tasks:
+                    tasks.start_soon(_obey_signals, host)
+                    announce = partial(_announce, parts, options.ready_file, door.url)
+                    tasks.start_soon(partial(serve_http, app, door, started=announce))
+                    await host.wound_down()
+                    tasks.cancel_scope.cancel()
     finally:
         await parts.store.close()
     if host.leaked_threads:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bext_workflow.checks.codes import CODES, Code
-from bext_workflow.checks.examine import Examined, examine, make_report
+from bext_workflow.checks.examine import Examined, examine, make_report, store_findings
 from bext_workflow.checks.versions import check_live
 
-__all__ = ["CODES", "Code", "Examined", "check_live", "examine", "make_report"]
+__all__ = ["CODES", "Code", "Examined", "check_live", "examine", "make_report", "store_findings"]

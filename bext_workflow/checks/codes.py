@@ -36,6 +36,11 @@ CODES = {
         "A plugin brings neither a workflow nor a store.",
         "Return its workflows from definitions(), or declare them in [[plugins.workflows]].",
     ),
+    "store-unusable": Code(
+        Severity.ERROR,
+        "The store that the config names cannot be opened.",
+        "Correct host.store, or what the message names.",
+    ),
     "step-unreachable": Code(
         Severity.WARNING,
         "No path from the first step leads to a step.",

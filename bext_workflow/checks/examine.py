@@ -51,6 +51,14 @@ def make_report(examined: Examined, *, strict: bool, further: Iterable[Finding] 
     )
 
 
+def store_findings(store: str, error: BextError) -> Iterator[Finding]:
+    """What kept the store from being looked at."""
+    if isinstance(error, ConfigError):
+        yield from _of_config(error)
+    else:
+        yield finding("store-unusable", store, error.message, mend=error.mend)
+
+
 def _sharpened(one: Finding) -> Finding:
     return msgspec.structs.replace(one, severity=Severity.ERROR) if one.severity is Severity.WARNING else one
 

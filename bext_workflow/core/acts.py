@@ -266,6 +266,8 @@ def _answer_poison(draft: Draft, incident: Incident, given: Resolve) -> None:
             pass
         case Action.CANCEL:
             _stop(draft, Cancel(act=given.act, by=given.by, reason=given.note))
+        case Action.CLOSE if len(draft.state.live) > 1:
+            visits.stop_all(draft, incident.reason, compensate=False)
         case Action.CLOSE:
             ending.fail(draft, draft.state.failure or incident.reason)
         case _:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from bext_workflow.core.forks import forked_from, is_loser, item_of, undo_target, without
@@ -220,8 +222,11 @@ def compensation_started(state: State, event: CompensationStarted, at: int) -> C
 
 def _own_listed(state: State) -> Changes:
     """The failed visits that may have acted go on top of the list: they are undone first."""
-    pending = state.pending
-    for own in state.own:
+    return {"pending": _on_top(state.pending, state.own), "own": ()}
+
+
+def _on_top(pending: Completed | None, visits: Iterable[OwnVisit]) -> Completed | None:
+    for own in visits:
         pending = Completed(
             step=own.step,
             visit=own.visit,
@@ -232,7 +237,7 @@ def _own_listed(state: State) -> Changes:
             own=True,
             before=pending,
         )
-    return {"pending": pending, "own": ()}
+    return pending
 
 
 def losers_undo_started(state: State, event: LosersUndoStarted, at: int) -> Changes:
@@ -286,7 +291,8 @@ def incident_resolved(state: State, event: IncidentResolved, at: int) -> Changes
     incident = state.incident(event.id)
     if incident is not None and incident.kind is IncidentKind.STUCK_AFTER_PIVOT:
         changes["stop"] = None  # a person has decided where the run goes: the stop that led here is answered
-    if event.kind is IncidentKind.COMPENSATION_FAILED and event.action == Action.CLOSE and not state.compensating:
+    undo_closed = event.kind in (IncidentKind.COMPENSATION_FAILED, IncidentKind.POISON) and event.action == Action.CLOSE
+    if undo_closed and not state.compensating:
         changes["undo"] = None  # losers whose undo a person has given up
     if event.act:
         changes["inbox"] = event.act
@@ -311,23 +317,28 @@ def run_reopened(state: State, event: RunReopened, at: int) -> Changes:
 
 
 def _taken_up(state: State, new_visit: bool, at: int) -> Changes:
-    """Every branch that had failed, or was stopped for it, goes on where it stood. Losers have settled for good."""
-    changes: Changes = {} if new_visit else {"own": ()}
-    if new_visit:
-        changes |= _own_listed(state)
-    after = state
+    """Every branch that had failed, or was stopped for it, goes on where it stood. Losers have settled for good.
+
+    What a visit that goes on may have done is for its own end to say; one that is left behind is to be undone.
+    """
+    after, left = state, set[int]()
+    lost = {branch.id for branch in state.branches if is_loser(state, branch)}
     for branch in state.branches:
-        if branch.phase is Phase.FORKED or is_loser(state, branch):
+        if branch.phase is Phase.FORKED or branch.id in lost:
             continue
-        anew = new_visit and branch.phase is not Phase.STOPPED and forked_from(state, branch.id) is None
-        moved = entered(after, branch.id, branch.step, at) if anew else _renewed(after, branch.id, at)
-        after = replace(after, **moved)
+        if new_visit and branch.phase is not Phase.STOPPED and forked_from(state, branch.id) is None:
+            left.add(branch.id)
+            after = replace(after, **entered(after, branch.id, branch.step, at))
+        else:
+            after = replace(after, **_renewed(after, branch.id, at))
     after = refilled(after, at)
-    return changes | {
+    return {
         "branches": after.branches,
         "groups": after.groups,
         "visits": after.visits,
         "places": after.places,
+        "pending": _on_top(state.pending, (own for own in state.own if own.branch in left)),
+        "own": tuple(own for own in state.own if own.branch in lost),
     }
 
 

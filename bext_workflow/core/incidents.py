@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from bext_workflow.core.draft import Draft
+from bext_workflow.core.forks import undo_target
 from bext_workflow.core.state import Branch, Incident, Undo
 from bext_workflow.model.event import IncidentOpened, IncidentResolved
 from bext_workflow.model.run import Completed
@@ -110,14 +111,15 @@ def open_for_undo(
 def open_poison(draft: Draft) -> None:
     """The run has taken its hosts down too often."""
     state = draft.state
-    at = state.pending if state.compensating else next(iter(state.live), None)
-    way_back = not state.compensating and not state.pivoted
+    undoes = state.undo is not None and undo_target(state) is not None
+    at = undo_target(state) if undoes else next(iter(state.live), None)
+    way_back = not undoes and not state.pivoted
     draft.add(
         IncidentOpened(
             id=draft.incident_id(),
             kind=IncidentKind.POISON,
             actions=_POISON if way_back else _POISON_NO_WAY_BACK,
-            call=Call.STEP if not state.compensating else Call.UNDO,
+            call=Call.UNDO if undoes else Call.STEP,
             step=at.step if at else "",
             visit=at.visit if at else 0,
             reason=f"{state.recoveries} hosts in a row died while they drove this run",

@@ -19,10 +19,8 @@ def next_to_open(draft: Draft) -> Group | None:
             draft.add(JoinDecided(group=group.id))
             void_of_branches(draft, draft.state.group(group.id).lost, "the join was decided without this branch")
     for group in _met(draft.state):
-        if _losers_settled(draft.state, group):
-            if newest_of(draft.state, group) is None and not _own_undo(draft.state, group):
-                return group
-            _undo_losers(draft, group)
+        if _losers_settled(draft.state, group) and _losers_undone(draft, group):
+            return group
     return None
 
 
@@ -84,10 +82,15 @@ def losers_walk_on(draft: Draft) -> None:
         draft.add(StepCompensated(branch=entry.branch, step=entry.step, visit=entry.visit, no_undo=True))
 
 
-def _undo_losers(draft: Draft, group: Group) -> None:
-    if draft.state.undo is None or undo_target(draft.state) is None:
-        draft.add(LosersUndoStarted(group=group.id))
-        losers_walk_on(draft)
+def _losers_undone(draft: Draft, group: Group) -> bool:
+    """Whether nothing of the losers is left to undo; begins with it if no other losers are being undone."""
+    if newest_of(draft.state, group) is None and not _own_undo(draft.state, group):
+        return True
+    if draft.state.undo is not None and undo_target(draft.state) is not None:
+        return False
+    draft.add(LosersUndoStarted(group=group.id))
+    losers_walk_on(draft)
+    return newest_of(draft.state, group) is None
 
 
 def _winners(group: Group) -> list[int]:

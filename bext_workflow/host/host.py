@@ -118,6 +118,7 @@ class Host:
         self._served = tuple(
             (id_, version, served.definition.digest) for (id_, version), served in registry.served.items()
         )
+        self._started = False
         self._wound_down = False
         self._drivers: TaskGroup | None = None
         self._tasks: TaskGroup | None = None
@@ -191,35 +192,45 @@ class Host:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Drives while the block runs; at its end the host drains. Raises what stands in the way of starting."""
+        async with self.seated(), self.driving():
+            yield
+
+    @asynccontextmanager
+    async def seated(self) -> AsyncIterator[None]:
+        """Has the driver's seat while the block runs, and drives nothing yet. Raises `StoreBusy`."""
         await take_seat(self._store, self._row(), self._clock, self._telemetry)
-        started = False
         try:
-            await self.plans.refuse_changed_graphs()
-            await self.plans.keep_definitions()
-            await self._count_open_incidents()
-            async with lifespans.opened(self._registry.plugins), anyio.create_task_group() as tasks:
-                self._tasks = tasks
-                tasks.start_soon(self._shop.committer.run, name="committer")
-                async with anyio.create_task_group() as drivers:
-                    self._drivers = drivers
-                    drivers.start_soon(self._dispatcher.run, name="dispatcher")
-                    if self._schedules is not None and self._registry.schedules:
-                        drivers.start_soon(self._schedules.run, name="schedules")
-                    self._telemetry.log(names.HOST_STARTED, host_id=self.host_id, pid=os.getpid())
-                    started = True
-                    try:
-                        yield
-                    finally:
-                        with anyio.CancelScope(shield=True):
-                            await self._drain(drivers)
-                with anyio.move_on_after(_FLUSH_S, shield=True):
-                    await self._shop.committer.flushed()
-                tasks.cancel_scope.cancel()
+            yield
         finally:
             with anyio.CancelScope(shield=True):
                 await self._leave()
-            if started:
+            if self._started:
                 self._telemetry.log(names.HOST_STOPPED, host_id=self.host_id)
+
+    @asynccontextmanager
+    async def driving(self) -> AsyncIterator[None]:
+        """`running`, for a host that has its seat."""
+        await self.plans.refuse_changed_graphs()
+        await self.plans.keep_definitions()
+        await self._count_open_incidents()
+        async with lifespans.opened(self._registry.plugins), anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            tasks.start_soon(self._shop.committer.run, name="committer")
+            async with anyio.create_task_group() as drivers:
+                self._drivers = drivers
+                drivers.start_soon(self._dispatcher.run, name="dispatcher")
+                if self._schedules is not None and self._registry.schedules:
+                    drivers.start_soon(self._schedules.run, name="schedules")
+                self._started = True
+                self._telemetry.log(names.HOST_STARTED, host_id=self.host_id, pid=os.getpid())
+                try:
+                    yield
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        await self._drain(drivers)
+            with anyio.move_on_after(_FLUSH_S, shield=True):
+                await self._shop.committer.flushed()
+            tasks.cancel_scope.cancel()
 
     async def _drain(self, drivers: TaskGroup) -> None:
         self.drain()

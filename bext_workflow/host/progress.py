@@ -77,12 +77,12 @@ class Progress:
         Raises `LostLease`.
         """
         now = self._shop.clock.now()
-        result = await self.commit(decide(self.state, given, now=now), now)
+        result = await self.commit(decide(self.state, given, now=now, jitter=self._shop.chance.jitter()), now)
         if isinstance(result, Refused):
             raise RuntimeError(f"the store refused {type(given).__name__}: {result.reason}")
 
     async def conclude(self, given: Input) -> None:
-        """Decides what follows from what has happened; acts that have arrived meanwhile come first.
+        """Decides what follows from what has happened; the acts that have arrived meanwhile come first.
 
         Raises `LostLease`.
         """

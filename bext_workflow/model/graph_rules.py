@@ -50,24 +50,25 @@ def _fork_faults(steps: Sequence[StepDefinition]) -> Iterator[tuple[str, str]]:
     following = following_names(steps)
     for step in steps:
         yield from _own_fork_faults(step)
-        meeting = _meeting(step)
-        if not meeting:
-            continue
-        for first in _entrances(step):
-            within = _reachable(first, meeting[0], by_name, following)
-            if meeting[0] != END and not _reaches(within, meeting[0], by_name, following):
-                yield (
-                    f"the branch of {step.name!r} that begins at {first!r} never comes to the join at {meeting[0]!r}",
-                    "lead it there by next, or join elsewhere",
-                )
-            for name in within:
-                if by_name[name].pivot:
-                    yield f"step {name!r} is a pivot and runs beside other branches", "put the pivot after the join"
-                if meeting[0] in _branches_of(by_name[name], by_name, following):
-                    yield (
-                        f"the branches of {name!r} come to {meeting[0]!r}, where those of {step.name!r} meet",
-                        f"give {name!r} a join, there or before it",
-                    )
+        for at in _meeting(step):
+            for first in _entrances(step):
+                yield from _branch_faults(step, first, at, by_name, following)
+
+
+def _branch_faults(
+    step: StepDefinition, first: str, at: str, by_name: dict[str, StepDefinition], following: dict[str, str]
+) -> Iterator[tuple[str, str]]:
+    """What is wrong with the branch of a fork that begins at `first` and is to meet the others at `at`."""
+    within = _reachable(first, at, by_name, following)
+    if at != END and not _reaches(within, at, by_name, following):
+        fault = f"the branch of {step.name!r} that begins at {first!r} never comes to the join at {at!r}"
+        yield fault, "lead it there by next, or join elsewhere"
+    for name in within:
+        if by_name[name].pivot:
+            yield f"step {name!r} is a pivot and runs beside other branches", "put the pivot after the join"
+        if at in _branches_of(by_name[name], by_name, following):
+            fault = f"the branches of {name!r} come to {at!r}, where those of {step.name!r} meet, before they meet"
+            yield fault, f"give {name!r} a join, there or before it"
 
 
 def only_on_items(steps: Sequence[StepDefinition]) -> frozenset[str]:

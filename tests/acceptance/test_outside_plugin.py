@@ -13,7 +13,6 @@ from bext_workflow import RetryPolicy, StepDefinition, StepOutcome, WorkflowDefi
 
 ONBOARDING = WorkflowDefinition(
     id="onboarding",
-    version=1,
     steps=(
         StepDefinition(name="create_user", compensate_on_failure=True),
         StepDefinition(name="provision_mailbox", retries=RetryPolicy(max_attempts=3, backoff_ms=1)),

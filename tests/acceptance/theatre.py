@@ -55,9 +55,9 @@ class Stage:
 class Theatre:
     """Some stages."""
 
-    def __init__(self, stages: Sequence[Stage]) -> None:
+    def __init__(self, stages: Sequence[Stage], pool: ThreadPoolExecutor) -> None:
         self._free: SimpleQueue[Stage] = SimpleQueue()
-        self._pool = ThreadPoolExecutor(len(stages))
+        self._pool = pool
         for stage in stages:
             self._free.put(stage)
 
@@ -83,7 +83,8 @@ def theatre() -> Iterator[Theatre]:
     """Warm processes, until the block ends."""
     with ExitStack() as stack:
         processes = [stack.enter_context(_process()) for _ in range(STAGES)]
-        yield Theatre([Stage(process) for process in processes])
+        pool = stack.enter_context(ThreadPoolExecutor(STAGES))
+        yield Theatre([Stage(process) for process in processes], pool)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -361,6 +362,15 @@ def test_a_served_store_has_one_driver_and_takes_direct_commands(shop: Shop) -> 
     assert shop("runs", "show", started.json["run_id"], "--url", url).code == 6
 
 
+def test_an_address_in_use_keeps_the_host_from_driving(shop: Shop) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        refused = shop("serve", "--listen", f"127.0.0.1:{other.getsockname()[1]}")
+
+    assert refused.code == 5
+    assert refused.err.startswith("error: 127.0.0.1:")
+    assert "is in use" in refused.err
+
+
 async def test_a_host_takes_its_seat_after_a_command_that_drives_one_run(shop: Shop) -> None:
     """Whoever types `serve` while a `runs start --wait` is under way need not type it again."""
     store, ready = SqliteStore(shop.folder / "bext.db"), shop.folder / "ready.json"
@@ -495,7 +505,8 @@ def test_waits_are_checked_and_shown(approval: Shop) -> None:
     shown = approval("workflows", "show", "approval")
     assert shown.json["steps"][1]["wait"]["signal"] == "approved"
     table = approval("workflows", "show", "approval", "-o", "table").out
-    assert "for signal approved, into decision, at most 1d, then end" in table
+    said = "waits for the signal approved into decision, at most 1 d, then it goes to end"
+    assert said in " ".join(table.split())
 
 
 def test_a_wait_that_is_too_short_is_13(shop: Shop) -> None:
@@ -509,6 +520,24 @@ def test_a_good_config_passes_the_check_and_shows_what_is_in_it(shop: Shop) -> N
     assert [item["id"] for item in shop("workflows", "list").json["items"]] == ["checkout"]
     (plugin,) = shop("plugins", "list").json["items"]
     assert (plugin["name"], plugin["distribution"]) == ("workflow-pg", "bext-workflow-pg")
+
+
+@pytest.mark.parametrize(
+    ("store", "code", "said"),
+    [
+        ("postgresql://there/shop", "config-invalid", "no plugin opens the store"),
+        ("sqlite:nowhere/bext.db", "store-unusable", "check that the folder exists"),
+        ("sqlite:.", "store-unusable", "cannot be opened"),
+    ],
+)
+def test_a_store_that_cannot_be_used_is_a_finding(shop: Shop, store: str, code: str, said: str) -> None:
+    (shop.folder / "bext.config.toml").write_text(f'[host]\nstore = "{store}"\n{CONFIG}', encoding="utf-8")
+
+    checked = shop("check")
+
+    (found,) = checked.json["findings"]
+    assert (checked.code, checked.err, found["code"]) == (3, "", code)
+    assert said in f"{found['message']} {found['mend']}"
 
 
 def test_a_workflow_is_shown_with_every_value_that_is_in_effect(shop: Shop) -> None:

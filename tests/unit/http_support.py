@@ -11,7 +11,7 @@ import msgspec
 
 from bext_workflow.errors import BextError, Conflict, NotFound, StartKeyReused, UsageError
 from bext_workflow.faces.http.app import HttpApp, create_http_app
-from bext_workflow.faces.http.server import serve_http
+from bext_workflow.faces.http.server import Door, opened, serve_http
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.schedule import CatchUp, Overlap
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
@@ -328,25 +328,21 @@ class Served:
 
 @asynccontextmanager
 async def served(app: HttpApp, host: str = "127.0.0.1") -> AsyncIterator[Served]:
-    url, started, stopped = "", anyio.Event(), anyio.Event()
+    started, stopped = anyio.Event(), anyio.Event()
 
-    def take(given: str) -> None:
-        nonlocal url
-        url = given
-        started.set()
-
-    async def serve(scope: anyio.CancelScope) -> None:
+    async def serve(scope: anyio.CancelScope, door: Door) -> None:
         with scope:
-            await serve_http(app, host, 0, started=take)
+            await serve_http(app, door, started=started.set)
         stopped.set()
 
-    async with anyio.create_task_group() as tasks:
-        scope = anyio.CancelScope()
-        tasks.start_soon(serve, scope)
-        with anyio.fail_after(5):
-            await started.wait()
-        yield Served(url, scope.cancel, stopped)
-        scope.cancel()
+    with opened(host, 0) as door:
+        async with anyio.create_task_group() as tasks:
+            scope = anyio.CancelScope()
+            tasks.start_soon(serve, scope, door)
+            with anyio.fail_after(5):
+                await started.wait()
+            yield Served(door.url, scope.cancel, stopped)
+            scope.cancel()
 
 
 def body_of(response: httpx.Response) -> Json:

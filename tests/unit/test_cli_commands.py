@@ -380,10 +380,10 @@ def test_a_workflow_shows_its_waits_in_words(capfd: Captured) -> None:
     call(Shelf(), "workflows", "show", "checkout", "-o", "table")
 
     lines = [" ".join(line.split()) for line in capfd.readouterr().out.splitlines()]
-    assert "longest run 1s" in lines
-    assert "approve for signal ok, into by, at most 1h 30m, then end" in lines
-    assert "rest for 1d 250ms next end" in lines
-    assert any(line.startswith("reserve – 3 attempts, 1 s × 2, at most 30 s; time-out 1 min") for line in lines)
+    assert "longest run 1 s" in lines
+    assert "approve waits for the signal ok into by, at most 1 h 30 min, then it goes to end" in lines
+    assert any(line.startswith("rest waits 1 d 250 ms; next end") for line in lines)
+    assert any(line.startswith("reserve 3 attempts, 1 s × 2, at most 30 s; time-out 1 min") for line in lines)
 
 
 def test_who_types_uv_run_is_told_lines_that_begin_so(capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:

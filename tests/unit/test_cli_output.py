@@ -54,6 +54,15 @@ def test_a_list_is_a_page_in_json_and_lines_with_a_note_of_the_rest_in_jsonl(cap
     assert note == "there is more: --cursor c9\n"
 
 
+def test_an_empty_list_is_said_to_be_empty_to_people_only(capfd: pytest.CaptureFixture[str]) -> None:
+    said = {}
+    for form in ("table", "json", "jsonl"):
+        Output(form, quiet=False).show_list([], lambda screen: screen.table(("run",), []))
+        said[form] = capfd.readouterr().out
+
+    assert said == {"table": "none\n", "json": '{\n  "items": [],\n  "next_cursor": null\n}\n', "jsonl": ""}
+
+
 def test_quiet_keeps_notes_back_but_no_warning(capfd: pytest.CaptureFixture[str]) -> None:
     output = Output("json", quiet=True)
     output.note("never mind")

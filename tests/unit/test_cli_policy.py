@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bext_workflow.faces.cli.policy import duration, policy_of
+from bext_workflow.faces.cli.cells import duration
+from bext_workflow.faces.cli.policy import policy_of
 from bext_workflow.model.definition import StepDefinition
 from bext_workflow.model.fork import JoinDefinition
 from bext_workflow.model.json import Json
@@ -67,7 +68,7 @@ def test_what_a_step_states_is_said() -> None:
 @pytest.mark.parametrize(
     ("step", "words"),
     [
-        (StepDefinition(name="a", sleep_ms=90_000), "waits 90 s"),
+        (StepDefinition(name="a", sleep_ms=90_000), "waits 1 min 30 s"),
         (StepDefinition(name="a", wait=WaitDefinition(signal="paid")), "waits for the signal paid"),
         (
             StepDefinition(name="a", wait=WaitDefinition(signal="paid", timeout_ms=3_600_000)),
@@ -100,14 +101,14 @@ def test_forks(next_: tuple[str, ...], join: JoinDefinition, words: str) -> None
 @pytest.mark.parametrize(
     ("ms", "words"),
     [
-        (0, "0 ms"),
+        (0, "0 s"),
         (999, "999 ms"),
         (1_000, "1 s"),
-        (1_500, "1.5 s"),
-        (90_000, "90 s"),
+        (1_500, "1 s 500 ms"),
+        (90_000, "1 min 30 s"),
         (120_000, "2 min"),
         (7_200_000, "2 h"),
-        (86_400_001, "86400 s"),
+        (86_400_001, "1 d 1 ms"),
     ],
 )
 def test_durations_in_words(ms: int, words: str) -> None:

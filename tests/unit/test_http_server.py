@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from bext_workflow.errors import Conflict, UsageError
-from bext_workflow.faces.http.server import GRACE_S, serve_http
+from bext_workflow.faces.http.server import GRACE_S, opened
 from bext_workflow.model.status import WorkflowStatus
 from tests.unit.http_support import API, MemoryService, app_over, body_of, run_view, served
 
@@ -48,18 +48,23 @@ async def test_it_listens_on_a_name_and_on_ipv6(host: str, shown: str) -> None:
         assert (await http.get(f"{server.url}/livez")).status_code == 200
 
 
-async def test_an_address_in_use_is_one_clear_error() -> None:
+def open_door(host: str, port: int) -> None:
+    with opened(host, port):
+        pytest.fail("it must not open")
+
+
+def test_an_address_in_use_is_one_clear_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(Conflict, match=f"127.0.0.1:{port} is in use") as caught:
-            await serve_http(app_over(MemoryService()), "127.0.0.1", port, started=print)
+            open_door("127.0.0.1", port)
     assert "--listen" in caught.value.mend
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid"])
-async def test_an_address_that_is_not_here_is_one_clear_error(host: str) -> None:
+def test_an_address_that_is_not_here_is_one_clear_error(host: str) -> None:
     with pytest.raises(UsageError, match=f"cannot listen on {host}:1234"):
-        await serve_http(app_over(MemoryService()), host, 1234, started=print)
+        open_door(host, 1234)
 
 
 async def test_a_stop_answers_the_requests_that_wait() -> None:

@@ -19,7 +19,7 @@ class Cell(NamedTuple):
 
 NOTHING = Cell("–", "dim")
 
-_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
+_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1))
 
 _STATUS_STYLES = {
     WorkflowStatus.PENDING: "dim",
@@ -79,13 +79,13 @@ def exact_moment(instant: str) -> Cell:
 
 
 def duration(ms: int) -> str:
-    """Ms in the units that people count in, exactly: `3d`, `1h 30m`, `250ms`."""
+    """Ms in the units that people count in, exactly: `3 d`, `1 h 30 min`, `250 ms`."""
     parts = []
     for unit, size in _UNITS:
         count, ms = divmod(ms, size)
         if count:
-            parts.append(f"{count}{unit}")
-    return " ".join(parts) or "0s"
+            parts.append(f"{count} {unit}")
+    return " ".join(parts) or "0 s"
 
 
 def _local(instant: str) -> datetime:

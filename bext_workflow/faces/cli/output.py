@@ -51,7 +51,7 @@ class Output:
                 self._write(_json({"items": items, "next_cursor": next_cursor}, indent=2))
                 return
             case "table":
-                self._draw(drawing)
+                self._draw(drawing if items else lambda screen: screen.say("none"))
             case _:
                 for item in items:
                     self._write(_json(item))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bext_workflow.faces.cli.cells import duration
 from bext_workflow.model.definition import StepDefinition
 from bext_workflow.model.policy import OnExhausted, RetryPolicy
 from bext_workflow.model.step import declared_next
 from bext_workflow.model.wait import WaitDefinition
 
-_UNITS = ((3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 _THEN = {OnExhausted.FAIL: "then it fails without undo", OnExhausted.INCIDENT: "then a person decides"}
 
 _ANY_VISITS = StepDefinition(name="any").max_visits
@@ -18,14 +18,6 @@ _ANY_VISITS = StepDefinition(name="any").max_visits
 def policy_of(step: StepDefinition) -> str:
     """What the host does with the step, in one line; a bound that only a loop gone wrong meets is not worth a word."""
     return "; ".join(_told(step))
-
-
-def duration(ms: int) -> str:
-    """`500 ms`, `1.5 s`, `2 min`: exact, in the largest unit that is whole, or in seconds."""
-    for size, unit in _UNITS:
-        if ms >= size and ms % size == 0:
-            return f"{ms // size} {unit}"
-    return f"{ms / 1000:g} s" if ms > 1000 else f"{ms} ms"
 
 
 def _told(step: StepDefinition) -> Iterator[str]:
@@ -49,7 +41,7 @@ def _told(step: StepDefinition) -> Iterator[str]:
 
 
 def _waited_for(wait: WaitDefinition) -> Iterator[str]:
-    yield f"waits for the signal {wait.signal}"
+    yield f"waits for the signal {wait.signal}" + (f" into {wait.into}" if wait.into else "")
     if wait.timeout_ms:
         yield f"at most {duration(wait.timeout_ms)}"
         yield "then it fails" if wait.on_timeout is None else f"then it goes to {wait.on_timeout}"

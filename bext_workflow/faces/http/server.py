@@ -6,6 +6,7 @@ import errno
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import anyio
 import uvicorn
@@ -20,19 +21,34 @@ KEEP_ALIVE_S = 15
 """Longer than the client keeps an idle connection, so that it never sends into one that is being closed here."""
 
 
-async def serve_http(app: HttpApp, host: str, port: int, *, started: Callable[[str], None]) -> None:
+class Door(NamedTuple):
+    """An address that is listened on, and its URL. Who comes before it is served waits."""
+
+    socket: socket.socket
+    url: str
+
+
+@contextmanager
+def opened(host: str, port: int) -> Iterator[Door]:
+    """A door for the time of the block; a `port` of 0 takes a free one.
+
+    Raises `Conflict` for an address in use and `UsageError` for one that cannot be listened on.
+    """
+    with _listen(host, port) as listener:
+        yield Door(listener, _url(host, listener))
+
+
+async def serve_http(app: HttpApp, door: Door, *, started: Callable[[], None]) -> None:
     """Serves until it is cancelled; then it answers what is in progress, within `GRACE_S` seconds, and ends.
 
-    `started` gets the URL once connections are accepted; a `port` of 0 takes a free one. Raises `Conflict` for an
-    address in use and `UsageError` for one that cannot be listened on.
+    `started` is called once connections are accepted.
     """
-    listener = _listen(host, port)
-    server = _Server(app, ready=lambda: started(_url(host, listener)))
+    server = _Server(app, ready=started)
 
     async def serve() -> None:
         # Cancelled is only the wait below: the server must live on to say goodbye.
         with anyio.CancelScope(shield=True):
-            await server.serve([listener])
+            await server.serve([door.socket])
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(serve, name="http")

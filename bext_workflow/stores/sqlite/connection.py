@@ -19,6 +19,8 @@ _OLDEST = (3, 33)
 """UPDATE … FROM."""
 
 _CACHE_KIB = 16 * 1024
+_READER_CACHE_KIB = 4 * 1024
+"""What is only read now and then is as well left to the system's own cache."""
 _RETRIES = 250
 _PAUSE_S = BUSY_TIMEOUT_S / _RETRIES
 
@@ -52,6 +54,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
     """A connection beside the writer's; it cannot write."""
     connection = _connect(path)
     connection.execute("PRAGMA query_only = ON")
+    connection.execute(f"PRAGMA cache_size = -{_READER_CACHE_KIB}")
     return connection
 
 

@@ -57,7 +57,7 @@ async def test_a_run_that_only_a_signal_moves_has_no_due_time(tmp_path: Path) ->
 
 
 async def test_a_signal_from_another_process_is_taken_up_within_one_poll(tmp_path: Path) -> None:
-    """P37 for the embedded store: nobody wakes the host, and it does not look before its time."""
+    """Nobody wakes the host, and it does not look before its time."""
     clock = FakeClock()
     calls = Calls(order=[StepOutcome.Wait(signal="go")])
     served = saga(calls, workflow("order", "ship"))

@@ -73,7 +73,7 @@ async def polled(hosted: Hosted, clock: FakeClock) -> None:
 
 
 async def test_ten_thousand_waiting_runs_do_not_make_a_saga_dearer(tmp_path: Path) -> None:
-    """§8, DESIGN "Commit path": the same statements, and the same work in each."""
+    """§8, architecture "Commit path": the same statements, and the same work in each."""
     few = await saga_beside(tmp_path / "few.db", FEW)
     many = await saga_beside(tmp_path / "many.db", MANY)
     assert many.statements == few.statements

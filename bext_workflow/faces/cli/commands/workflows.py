@@ -87,24 +87,10 @@ def _draw(screen: Screen, workflow: WorkflowView) -> None:
         ]
     )
     screen.heading("Steps")
-    screen.table(("step", "waits", "policy"), map(_step_row, workflow.steps))
+    screen.table(("step", "policy"), map(_step_row, workflow.steps))
 
 
 def _step_row(view: JsonObject) -> tuple[Cell, ...]:
     step = msgspec.convert(view, StepDefinition)
     said = [f"“{step.description}”"] if step.description else []
-    return Cell(step.name), cells.text(_waits(step)), Cell("; ".join([*said, policy_of(step)]))
-
-
-def _waits(step: StepDefinition) -> str:
-    """`for signal approved, at most 3d, then remind`."""
-    if step.wait is None:
-        return f"for {cells.duration(step.sleep_ms)}" if step.sleep_ms else ""
-    parts = [f"for signal {step.wait.signal}"]
-    if step.wait.into:
-        parts.append(f"into {step.wait.into}")
-    if step.wait.timeout_ms:
-        parts.append(f"at most {cells.duration(step.wait.timeout_ms)}")
-    if step.wait.on_timeout:
-        parts.append(f"then {step.wait.on_timeout}")
-    return ", ".join(parts)
+    return Cell(step.name), Cell("; ".join([*said, policy_of(step)]))
