@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bext_workflow.errors import Conflict
 from bext_workflow.model.outcome import StepOutcome
 from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.model.view import RunView, SignalState, SignalView
@@ -117,6 +118,38 @@ async def test_the_acts_of_a_downtime_count_in_their_order(tmp_path: Path) -> No
         view = await hosted.reaches(run_id, WorkflowStatus.COMPENSATED)
     assert view.context == {"go": 1}
     assert calls.made == ["order", "undo_order"]
+
+
+async def test_a_signal_after_a_cancel_is_refused_though_nobody_has_carried_that_out(tmp_path: Path) -> None:
+    """P29: the door sees what stands in the inbox; so does a second signal that the first has made needless."""
+    clock = FakeClock()
+    _, served = asking(clock)
+    path = tmp_path / "bext.db"
+    run_id = await waiting_since(served, path, clock)
+    async with desk(served, path, clock=clock) as other:
+        await other.service.cancel(run_id, CancelRequest())
+        with pytest.raises(Conflict, match="being undone or stopped: it takes no signals any more"):
+            await other.service.signal(run_id, SignalRequest(name="go"))
+        assert signals_of(await other.get(run_id)) == []
+
+
+async def test_a_repeated_signal_is_acknowledged_whenever_it_comes(tmp_path: Path) -> None:
+    """P26: in the inbox, taken, and after the end; one delivery, one row, and no Conflict for who only makes sure."""
+    clock = FakeClock()
+    _, served = asking(clock)
+    path = tmp_path / "bext.db"
+    run_id = await waiting_since(served, path, clock)
+    once = SignalRequest(name="go", payload="yes", id="s-1")
+    async with desk(served, path, clock=clock) as other:
+        for _ in range(2):
+            await other.service.signal(run_id, once)
+    async with hosting(served, path, clock=clock) as hosted:
+        await hosted.reaches(run_id, WorkflowStatus.COMPLETED)
+        await hosted.service.signal(run_id, once)
+        with pytest.raises(Conflict, match="COMPLETED"):
+            await hosted.service.signal(run_id, SignalRequest(name="go", payload="yes", id="s-2"))
+        assert len(signals_of(await hosted.get(run_id))) == 1
+        assert "act_ignored" not in await hosted.kinds(run_id)
 
 
 async def test_a_host_that_dies_in_a_short_wait_loses_nothing(tmp_path: Path) -> None:
