@@ -15,10 +15,11 @@ from bext_workflow.core.input import (
     Resolve,
     Retried,
     Settled,
+    TimerDue,
     Undone,
 )
-from bext_workflow.core.state import Branch, Incident
-from bext_workflow.core.work import Compensate, Execute, Open, Settle, work
+from bext_workflow.core.state import Branch, Incident, Plan
+from bext_workflow.core.work import Compensate, Execute, Fire, Open, Settle, work
 from bext_workflow.host import snapshot
 from bext_workflow.model.definition import StepDefinition
 from bext_workflow.model.fork import JoinDefinition, MapDefinition, Need, OnConflict
@@ -27,7 +28,7 @@ from bext_workflow.model.run import WorkflowRun, newest_first
 from bext_workflow.model.status import Action, Call
 from tests.unit.core.support import Saga, document, done
 
-D = TypeVar("D", Compensate, Execute, Open, Settle)
+D = TypeVar("D", Compensate, Execute, Fire, Open, Settle)
 
 DONE = done()
 
@@ -65,7 +66,11 @@ def chooses(*names: str, undo_data: Json = None, **updates: Json) -> Continued:
 
 
 class Branches(Saga):
-    """A run whose branches are named by where they stand."""
+    """A run whose branches are named by where they stand. Until its call has ended, a branch does not settle."""
+
+    def __init__(self, plan: Plan, *, begun: bool = True, context: Json = None) -> None:
+        super().__init__(plan, begun=begun, context=context)
+        self.running: set[int] = set()
 
     # What happened
 
@@ -120,11 +125,14 @@ class Branches(Saga):
             action = self.due_at(name)
             if action.intend:
                 self.give(Intended(call=Call.STEP, branch=action.branch))
+            self.running.add(action.branch)
         return self
 
     def ends(self, name: str, end: End = DONE) -> list[str]:
         """The call that was made there has ended."""
-        return self.give(Finished(branch=self.at(name).id, end=end))
+        branch = self.at(name).id
+        self.running.remove(branch)
+        return self.give(Finished(branch=branch, end=end))
 
     def does(self, name: str, end: End = DONE) -> list[str]:
         """Makes the call, which ends so."""
@@ -142,10 +150,21 @@ class Branches(Saga):
         assert branch.id in [action.branch for action in self._of(Open)]
         return self.give(Opened(branch=branch.id))
 
+    def fires(self, name: str) -> list[str]:
+        """The time of the wait there has come."""
+        branch = self.at(name)
+        assert branch.id in [action.branch for action in self._of(Fire)]
+        return self.give(TimerDue(branch=branch.id))
+
+    def crash(self, times: int = 1) -> Branches:
+        self.running.clear()
+        super().crash(times)
+        return self
+
     def settles(self) -> list[str]:
         """All branches that have nothing running end; where they stood."""
         settled = []
-        while actions := self._of(Settle):
+        while actions := [action for action in self._of(Settle) if action.branch not in self.running]:
             settled.append(_name(self.state.branch(actions[0].branch)))
             self.give(Settled(branch=actions[0].branch))
         return settled
