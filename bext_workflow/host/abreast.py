@@ -95,23 +95,24 @@ class Abreast:
         return not self._progress.released
 
     async def _began(self, tasks: TaskGroup) -> bool:
-        """Does or begins one thing that is due; false: there is none."""
+        """Does or begins what is due, as far as the state still says so after each; false: nothing is."""
         if self._shop.draining.is_set():
             return False
-        state = self._progress.state
+        began, state = False, self._progress.state
         for action in work(state, self._shop.clock.now()):
             match action:
                 case Execute() | Compensate() | Verify() | Notify():
-                    if await self._began_call(tasks, action):
-                        return True
+                    began = await self._began_call(tasks, action) or began
                 case Settle() if self._running.of_branch(action.branch):
                     continue  # a stop interrupts no attempt
                 case Expire() if state.pivoted and self._running.any():
                     continue  # a person is asked about a branch once it is known what its attempt has done
                 case _:
                     await self._perform(action)
-                    return True
-        return False
+                    began = True
+            if self._progress.news or self._progress.state is not state:
+                return True
+        return began
 
     async def _began_call(self, tasks: TaskGroup, action: PluginCall) -> bool:
         if action.key in self._running or action.key in self._queued:

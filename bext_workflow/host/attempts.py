@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from bext_workflow.core.decide import decide
 from bext_workflow.core.input import Intended
 from bext_workflow.core.work import Execute, Verify
@@ -11,44 +9,43 @@ from bext_workflow.host import invoke
 from bext_workflow.host.calls import Calls, PluginCall, kind_of
 from bext_workflow.host.progress import Progress
 from bext_workflow.host.shop import Shop
+from bext_workflow.model.status import Call
 from bext_workflow.plugin.hooks import Hook
 from bext_workflow.ports.store import Committed, Refused
 
 
-class _Call(msgspec.Struct, frozen=True):
-    """A call that is under way; `branch` is None for an undo and for `on_workflow_complete`."""
-
-    branch: int | None
-    handle: invoke.Handle
-
-
 class Running:
-    """What is under way, by key."""
+    """What is under way, by key; of each branch at most one call of its step."""
 
     def __init__(self) -> None:
-        self._calls: dict[str, _Call] = {}
+        self._branches: dict[str, int | None] = {}
+        self._steps: dict[int, invoke.Handle] = {}
 
     def any(self) -> bool:
-        return bool(self._calls)
+        return bool(self._branches)
 
     def __contains__(self, key: str) -> bool:
-        return key in self._calls
+        return key in self._branches
 
     def of_branch(self, branch_id: int) -> bool:
-        """Whether a call of the branch is under way."""
-        return any(call.branch == branch_id for call in self._calls.values())
+        """Whether a call of the branch's step is under way."""
+        return branch_id in self._steps
 
     def began(self, action: PluginCall, handle: invoke.Handle) -> None:
-        branch = action.branch if isinstance(action, Execute | Verify) else None
-        self._calls[action.key] = _Call(branch, handle)
+        branch = action.branch if isinstance(action, Execute | Verify) and kind_of(action) is Call.STEP else None
+        self._branches[action.key] = branch
+        if branch is not None:
+            self._steps[branch] = handle
 
     def ended(self, key: str) -> None:
-        del self._calls[key]
+        branch = self._branches.pop(key)
+        if branch is not None:
+            del self._steps[branch]
 
     def interrupt(self) -> None:
-        """A person wants all of it to end now."""
-        for call in self._calls.values():
-            call.handle.end(invoke.Interrupted())
+        """A person wants all attempts of steps to end now. An undo is not theirs to cancel (semantics §5)."""
+        for handle in self._steps.values():
+            handle.end(invoke.Interrupted())
 
 
 class Admission:
