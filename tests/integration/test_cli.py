@@ -385,7 +385,10 @@ async def test_a_host_takes_its_seat_after_a_command_that_drives_one_run(shop: S
 
 
 def test_ctrl_c_while_waiting_is_130_and_the_run_lives_on(shop: Shop) -> None:
-    with process(*place_order(sku="flaky"), "--watch", cwd=shop.folder) as waiting:
+    once = "max_attempts = 1, backoff_ms = 0,   backoff_multiplier = 1.0, max_backoff_ms = 0"
+    patient = "max_attempts = 3, backoff_ms = 2500, backoff_multiplier = 1.0, max_backoff_ms = 2500"
+    (shop.folder / "bext.config.toml").write_text(CONFIG.replace(once, patient), encoding="utf-8")
+    with process(*place_order(payment_method="pm_flaky"), "--watch", cwd=shop.folder) as waiting:
         assert waiting.stderr is not None
         for line in waiting.stderr:
             if "attempt failed" in line:
