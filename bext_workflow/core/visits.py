@@ -119,8 +119,10 @@ def fail_visit(
 ) -> None:
     """The visit failed for good. `own` of None: its own undo runs first if the step says so and it may have acted."""
     own_undo = owns_undo(draft, branch, unknown) if own is None else own
-    if draft.state.stop is not None or is_loser(draft.state, branch):
-        _any_undo_wins(draft, compensate)
+    lost = is_loser(draft.state, branch)
+    if draft.state.stop is not None or lost:
+        if not lost:  # what a loser comes to fails nobody, and so has no say in what becomes of the run
+            _any_undo_wins(draft, compensate)
         settle(draft, branch, reason=reason, own=own_undo, traceback=traceback)
         return
     if draft.state.pivoted:

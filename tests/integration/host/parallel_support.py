@@ -99,7 +99,7 @@ class Floor:
 class Workbench:
     """The same with plain functions, which run in threads; only what is needed of it there.
 
-    `again`: where the first attempt asks for another one, 100 ms later.
+    `again`: where the first attempt asks for another one, two seconds later.
     """
 
     def __init__(self, *, held: tuple[str, ...] = (), again: str = "") -> None:
@@ -122,7 +122,7 @@ class Workbench:
         if self._held & {at, step_name}:
             assert self._gate(at).wait(10)
         if at == self._again and run.attempt == 1:
-            return StepOutcome.Retry(after_ms=100, reason="busy")
+            return StepOutcome.Retry(after_ms=2_000, reason="busy")
         return StepOutcome.Continue({at: "done"})
 
     def compensate_step(self, run: WorkflowRun, step_name: str) -> None:

@@ -15,6 +15,7 @@ from bext_workflow.model.policy import RetryPolicy
 from bext_workflow.model.status import Action, WorkflowStatus
 from bext_workflow.ports import telemetry as names
 from bext_workflow.service.protocols import ResolveRequest
+from bext_workflow.testing.clock import FakeClock
 from tests.integration.host.parallel_support import Floor, Workbench, of
 from tests.integration.host.support import SETTINGS, hosting, step, workflow
 
@@ -120,11 +121,16 @@ async def test_a_failed_item_is_retried_and_the_map_goes_on() -> None:
 async def test_a_thread_of_one_item_that_outlives_its_time_holds_that_item_alone() -> None:
     """§6: no next attempt of the visit, and no other item of the step is taken for it."""
     bench = Workbench(held=("ship[0]",), again="ship[1]")
-    ship = step("ship", timeout_ms=50, retries=RetryPolicy(max_attempts=2, backoff_ms=0))
-    async with hosting(of(bench, mapped(most=2, ship=ship))) as hosted:
+    ship = step("ship", timeout_ms=1_000, retries=RetryPolicy(max_attempts=2, backoff_ms=0))
+    clock = FakeClock()
+    async with hosting(of(bench, mapped(most=2, ship=ship)), clock=clock) as hosted:
         run_id = await hosted.start(parcels=[0, 1, 2])
+        await bench.until("ship[0]")
+        await hosted.until_kind(run_id, "attempt_failed")
+        clock.advance(1_000)
         await hosted.until_kind(run_id, "attempt_failed", times=2)
         assert hosted.host.leaked_threads == 1
+        clock.advance(1_000)
         await bench.until("ship[2]")
         await hosted.quiet()
         assert bench.started == ["list", "ship[0]", "ship[1]", "ship[1]", "ship[2]"]
@@ -136,9 +142,11 @@ async def test_a_thread_of_one_item_that_outlives_its_time_holds_that_item_alone
 async def test_a_late_result_is_evidence_for_the_item_that_it_is_of() -> None:
     """§6: both are in doubt over the same step, visit and attempt."""
     bench = Workbench(held=("ship",))
-    ship = step("ship", timeout_ms=60, idempotent=False)
-    async with hosting(of(bench, mapped(ship=ship))) as hosted:
+    clock = FakeClock()
+    async with hosting(of(bench, mapped(ship=step("ship", timeout_ms=1_000, idempotent=False))), clock=clock) as hosted:
         run_id = await hosted.start(parcels=[0, 1])
+        await bench.until("ship[0]", "ship[1]")
+        clock.advance(1_000)
         await hosted.until_kind(run_id, "incident_opened", times=2)
         bench.release("ship[1]")
         await hosted.until_kind(run_id, "evidence_attached")

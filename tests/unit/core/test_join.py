@@ -216,6 +216,23 @@ def race(*, undoes: bool = True, **fields: Json) -> Branches:
     return run
 
 
+def within_a_fork(**fields: Json) -> Branches:
+    """A race of b against c and c2, in the line a, beside the line x; `fields` are those of c2."""
+    steps = (
+        fork("s", "a", "x", at="y"),
+        fork("a", "b", "c", at="z", need="any"),
+        to("b", "z"),
+        to("c", "c2"),
+        to("c2", "z", **fields),
+        to("z", "y"),
+        to("x", "y"),
+        step("y"),
+    )
+    run = Branches(plan(*steps))
+    run.does("s")
+    return run
+
+
 class TestLosers:
     """Cancelled and undone before the join opens (semantics §7)."""
 
@@ -279,6 +296,20 @@ class TestLosers:
         run.ends("c2", RAISED if may_have_acted else NO)
         assert run.undoes() == (["c2", "c"] if may_have_acted else ["c"])
         assert run.standing == ["z"]
+
+    def test_their_own_undo_outlasts_a_failure_beside_them(self) -> None:
+        """P12: the run is FAILED and taken up again; what the loser may have done is undone before its join opens."""
+        run = within_a_fork(compensate_on_failure=True)
+        run.starts("x")
+        run.all_do("a", "c")
+        run.starts("c2", "b")
+        run.ends("b")
+        run.ends("x", NO_AND_LEAVE)
+        run.ends("c2", RAISED)
+        assert (run.status(), run.left) == (WorkflowStatus.FAILED, ("s", "a", "c", "b", "c2"))
+        run.reopen()
+        assert run.undoes() == ["c2", "c"]
+        assert sorted(run.callable) == ["x", "z"]
 
     def test_a_retry_wait_ends_at_once(self) -> None:
         """Its next attempt has not been made, and never is."""
@@ -516,18 +547,7 @@ class TestFailingUndoOfALoser:
 
     def test_close_beside_a_branch_that_runs(self) -> None:
         """The others settle first; what completes then is left in place too."""
-        steps = (
-            fork("s", "a", "x", at="end2"),
-            fork("a", "b", "c", at="z", need="any"),
-            to("b", "z"),
-            to("c", "c2"),
-            to("c2", "z"),
-            to("z", "end2"),
-            to("x", "end2"),
-            step("end2"),
-        )
-        run = Branches(plan(*steps))
-        run.does("s")
+        run = within_a_fork()
         run.starts("x")
         run.all_do("a", "c", "b")
         run.settles()
@@ -545,6 +565,21 @@ class TestFailingUndoOfALoser:
         assert run.idle()
         run.answers("c", Action.UNDONE)
         assert run.undoes() == ["b", "a"]
+        assert run.status() is WorkflowStatus.COMPENSATED
+
+    def test_what_ends_while_a_person_is_asked_does_not_begin_the_walk_back(self) -> None:
+        """One undo at a time: that of the loser is answered first, though every branch has settled by then."""
+        run = within_a_fork()
+        run.starts("x")
+        run.all_do("a", "c", "b")
+        run.settles()
+        run.undo_next(DECLINED)
+        run.cancel()
+        run.ends("x")
+        assert run.status() is WorkflowStatus.SUSPENDED
+        assert not run.all(CompensationStarted)
+        run.answers("c", Action.UNDONE)
+        assert run.undoes() == ["x", "b", "a", "s"]
         assert run.status() is WorkflowStatus.COMPENSATED
 
     def test_an_undo_of_a_loser_in_doubt(self) -> None:
@@ -573,18 +608,7 @@ class TestFailingUndoOfALoser:
 
 def test_a_branch_that_fails_while_losers_are_undone_waits_for_them() -> None:
     """§5: one undo at a time; then everything else is undone, the losers not again."""
-    steps = (
-        fork("s", "a", "x", at="y"),
-        fork("a", "b", "c", at="z", need="any"),
-        to("b", "z"),
-        to("c", "c2"),
-        to("c2", "z"),
-        to("z", "y"),
-        to("x", "y"),
-        step("y"),
-    )
-    run = Branches(plan(*steps))
-    run.does("s")
+    run = within_a_fork()
     run.starts("x")
     run.all_do("a", "c", "b")
     run.settles()
