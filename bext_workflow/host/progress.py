@@ -118,12 +118,13 @@ class Progress:
     async def commit(self, decision: Decision, at: int, *, may_park: bool = True) -> Committed | Stale | Refused:
         """Makes the decision durable; gives the run back with it if nothing is due for a while."""
         after = decision.state
-        wake = wake_at(after)
-        rests = wake is None or wake - at > KEEP_MS or (self._shop.draining.is_set() and not started(after))
-        # With acts in its inbox a row would not be due: it becomes so only when an act arrives, and these have.
-        parks = rests and may_park and not self.news and not self._busy()
         # While the run is owned its due time says nothing, and an index entry that stays costs nothing.
-        index = index_of(after, wake_at=wake if parks else self._index.wake_at, release=parks)
+        index = index_of(after, wake_at=self._index.wake_at)
+        # With acts in its inbox a row would not be due: it becomes so only when an act arrives, and these have.
+        if may_park and not self.news and not self._busy():
+            wake = wake_at(after)
+            if wake is None or wake - at > KEEP_MS or (self._shop.draining.is_set() and not started(after)):
+                index = index_of(after, wake_at=wake, release=True)
         return await self._append(decision, index, at)
 
     async def give_back(self, *, wake_at_ms: int | None) -> Committed | Stale | Refused:
