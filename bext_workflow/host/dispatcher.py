@@ -23,7 +23,7 @@ from bext_workflow.host.text import plain
 from bext_workflow.model.event import decode
 from bext_workflow.plugin.registry import Plugin
 from bext_workflow.ports import telemetry as names
-from bext_workflow.ports.store import Append, Claimed, Index, RunRow, Stale
+from bext_workflow.ports.store import Append, Claimed, RunRow, Stale
 
 CLAIM_BATCH = 200
 _CRASH_PAUSE_MS = 1_000
@@ -208,7 +208,7 @@ class Dispatcher:
             rid=run.rid,
             fence=run.fence,
             state=state,
-            index=_index_of_row(run),
+            index=run.index,
             plugin=plugin,
             inbox=run.inbox,
             acts=claimed.loaded.inbox,
@@ -219,7 +219,7 @@ class Dispatcher:
     async def _hand_back(self, run: RunRow) -> None:
         """Lets go of a run that nobody drives, as it stands."""
         now = self._shop.clock.now()
-        index = _index_of_row(run)
+        index = run.index
         later = replace(index, wake_at=now + _CRASH_PAUSE_MS, release=True)
         while True:
             append = Append(
@@ -258,14 +258,3 @@ class Dispatcher:
 
     def _room(self) -> int:
         return self._concurrency - len(self._active) - self._reserved
-
-
-def _index_of_row(run: RunRow) -> Index:
-    return Index(
-        status=run.status,
-        step=run.step,
-        wake_at=run.wake_at,
-        failure=run.failure,
-        started_at=run.started_at,
-        ended_at=run.ended_at,
-    )

@@ -68,6 +68,18 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: int
     ended_at: int | None
 
+    @property
+    def index(self) -> Index:
+        """What an append of its owner begins from, which changes nothing of the row."""
+        return Index(
+            status=self.status,
+            step=self.step,
+            wake_at=self.wake_at,
+            failure=self.failure,
+            started_at=self.started_at,
+            ended_at=self.ended_at,
+        )
+
 
 class Loaded(msgspec.Struct, frozen=True):
     """A run with its events after some seq and the acts that its driver has not taken yet, read in one snapshot."""

@@ -89,7 +89,7 @@ def creation(number: int = 1, *, owner: str | None = "host-a", wake_at: int | No
 
 def following(run: RunRow, *events: tuple[str, bytes], index: Index | None = None) -> Append:
     """What the owner of the run, as it stands, appends next."""
-    now = index_of(run)
+    now = run.index
     return Append(
         rid=run.rid,
         fence=run.fence,
@@ -99,17 +99,6 @@ def following(run: RunRow, *events: tuple[str, bytes], index: Index | None = Non
         events=events or (STEPPED,),
         index=index or now,
         previous=now,
-    )
-
-
-def index_of(run: RunRow) -> Index:
-    return Index(
-        status=run.status,
-        step=run.step,
-        wake_at=run.wake_at,
-        failure=run.failure,
-        started_at=run.started_at,
-        ended_at=run.ended_at,
     )
 
 
