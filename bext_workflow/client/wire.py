@@ -9,23 +9,8 @@ import anyio
 import httpx
 import msgspec
 
-from bext_workflow.errors import (
-    BextError,
-    ConfigError,
-    Conflict,
-    DefinitionError,
-    Gone,
-    InvalidJson,
-    NotAllowed,
-    NotFound,
-    NotMigrated,
-    PluginError,
-    StartKeyReused,
-    StoreBusy,
-    StoreUnavailable,
-    Unavailable,
-    UsageError,
-)
+from bext_workflow import errors
+from bext_workflow.errors import BextError, InvalidJson, NotAllowed, NotFound, Unavailable, UsageError
 from bext_workflow.model.json import Json, JsonObject, dumps, verify
 
 T = TypeVar("T")
@@ -48,24 +33,7 @@ _BROKEN = (*_NOT_SENT, httpx.NetworkError, httpx.RemoteProtocolError)
 """Failures of a connection: a request that may happen twice is sent again."""
 
 _BY_SLUG: Mapping[str, type[BextError]] = {
-    kind.slug: kind
-    for kind in (
-        BextError,
-        ConfigError,
-        Conflict,
-        DefinitionError,
-        Gone,
-        InvalidJson,
-        NotAllowed,
-        NotFound,
-        NotMigrated,
-        PluginError,
-        StartKeyReused,
-        StoreBusy,
-        StoreUnavailable,
-        Unavailable,
-        UsageError,
-    )
+    kind.slug: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, BextError)
 }
 
 
