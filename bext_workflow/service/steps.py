@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -33,6 +33,17 @@ def steps_of(state: State, journal: Journal) -> list[StepView]:
     return steps.views()
 
 
+class _OfVisit(Protocol):
+    """An event of one visit."""
+
+    @property
+    def branch(self) -> int: ...
+    @property
+    def step(self) -> str: ...
+    @property
+    def visit(self) -> int: ...
+
+
 class _Steps:
     """Collects the visits; each event changes one of them."""
 
@@ -53,45 +64,28 @@ class _Steps:
             changes["attempts"] = 0  # the host waits there, and calls nothing
         self._views[step + place, visit] = msgspec.structs.replace(known, **changes)
 
+    def _told(self, event: _OfVisit, **changes: object) -> None:
+        self.change(event.branch, event.step, event.visit, **changes)
+
     def tell(self, event: Event, at: int) -> None:
         match event:
             case events.AttemptStarted(call=Call.STEP):
-                self.change(event.branch, event.step, event.visit, status="running", attempts=event.attempt)
+                self._told(event, status="running", attempts=event.attempt)
             case events.AttemptFailed(call=Call.STEP):
-                retry_at = instant(event.retry_at)
-                self.change(
-                    event.branch,
-                    event.step,
-                    event.visit,
+                self._told(
+                    event,
                     status="retrying",
                     attempts=event.attempt,
                     reason=event.reason,
-                    retry_at=retry_at,
+                    retry_at=instant(event.retry_at),
                 )
             case events.AttemptLost(call=Call.STEP):
-                self.change(
-                    event.branch,
-                    event.step,
-                    event.visit,
-                    status="in_doubt",
-                    attempts=event.attempt,
-                    reason=event.reason,
-                )
+                self._told(event, status="in_doubt", attempts=event.attempt, reason=event.reason)
             case events.StepCompleted():
-                self.change(
-                    event.branch,
-                    event.step,
-                    event.visit,
-                    status="completed",
-                    attempts=event.attempt,
-                    retry_at=None,
-                    ended_at=instant(at),
-                )
+                self._told(event, status="completed", attempts=event.attempt, retry_at=None, ended_at=instant(at))
             case events.StepFailed():
-                self.change(
-                    event.branch,
-                    event.step,
-                    event.visit,
+                self._told(
+                    event,
                     status="failed",
                     attempts=event.attempt,
                     reason=event.reason,
@@ -99,15 +93,7 @@ class _Steps:
                     ended_at=instant(at),
                 )
             case events.BranchSettled():
-                self.change(
-                    event.branch,
-                    event.step,
-                    event.visit,
-                    status="stopped",
-                    reason=event.reason,
-                    retry_at=None,
-                    ended_at=instant(at),
-                )
+                self._told(event, status="stopped", reason=event.reason, retry_at=None, ended_at=instant(at))
             case _:
                 self._tell_wait(event, at)
                 self._tell_undo(event, at)
@@ -116,30 +102,28 @@ class _Steps:
         """Of a step of the host's own; another one is completed before it waits, and stays so."""
         match event:
             case events.WaitOpened():
-                self.change(event.branch, event.step, event.visit, status="waiting")
+                self._told(event, status="waiting")
             case events.WaitEnded(completes=True):
-                self.change(event.branch, event.step, event.visit, status="completed", ended_at=instant(at))
+                self._told(event, status="completed", ended_at=instant(at))
             case events.WaitEnded(how=WaitEnd.STOP) if self._state.plan.step(event.step).hosted:
-                self.change(event.branch, event.step, event.visit, status="stopped", ended_at=instant(at))
+                self._told(event, status="stopped", ended_at=instant(at))
             case _:
                 return
 
     def _tell_undo(self, event: Event, at: int) -> None:
         match event:
             case events.AttemptStarted(call=Call.UNDO):
-                self.change(event.branch, event.step, event.visit, status="undoing")
+                self._told(event, status="undoing")
             case events.AttemptFailed(call=Call.UNDO) | events.AttemptLost(call=Call.UNDO):
-                self.change(event.branch, event.step, event.visit, status="undoing", reason=event.reason)
+                self._told(event, status="undoing", reason=event.reason)
             case events.StepCompensated():
-                self.change(event.branch, event.step, event.visit, status="compensated", undone_at=instant(at))
+                self._told(event, status="compensated", undone_at=instant(at))
             case events.UndoSkipped():
-                self.change(event.branch, event.step, event.visit, status="left_in_place")
+                self._told(event, status="left_in_place")
             case events.IncidentOpened(kind=IncidentKind.EXHAUSTED | IncidentKind.STUCK_AFTER_PIVOT):
-                self.change(
-                    event.branch, event.step, event.visit, status="held", attempts=event.attempt, reason=event.reason
-                )
+                self._told(event, status="held", attempts=event.attempt, reason=event.reason)
             case events.IncidentOpened(kind=IncidentKind.COMPENSATION_FAILED):
-                self.change(event.branch, event.step, event.visit, status="undoing", reason=event.reason)
+                self._told(event, status="undoing", reason=event.reason)
             case _:
                 return
 
