@@ -18,7 +18,7 @@ import msgspec
 
 from bext_workflow.model.json import Json, JsonObject
 from tests.acceptance import gate
-from tests.acceptance.saga import CONFIG
+from tests.checkout import CONFIG
 
 PATIENCE_S = 20
 PAUSE_S = 0.005

@@ -28,22 +28,8 @@ from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.policy import RetryPolicy
 from bext_workflow.ports.store import HostRow
 from bext_workflow.stores import SqliteStore
+from tests.checkout import CONFIG
 from tests.unit.plugin_support import PLUGIN, installer
-
-CONFIG = """\
-[[plugins]]
-name = "workflow-pg"
-source = "@bext/workflow-pg"
-
-[[plugins.workflows]]
-id = "checkout"
-version = 1
-steps = [
-    { name = "reserve_stock", retries = { max_attempts = 3, backoff_ms = 500, backoff_multiplier = 2.0, max_backoff_ms = 5000 }, idempotent = true },
-    { name = "charge_card",   retries = { max_attempts = 1, backoff_ms = 0,   backoff_multiplier = 1.0, max_backoff_ms = 0 },    idempotent = false },
-    { name = "send_receipt",  retries = { max_attempts = 5, backoff_ms = 200, backoff_multiplier = 2.0, max_backoff_ms = 10000 }, idempotent = true },
-]
-"""  # noqa: E501 — the lines of bext.config.toml as they are
 
 APPROVAL = """
 [[plugins.workflows]]

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_cli import CONFIG, ORDER, Shop
+from tests.checkout import CONFIG
+from tests.integration.test_cli import ORDER, Shop
 
 CONTEXT = "\n".join(f'{key} = "{value}"' for key, value in ORDER.items() if isinstance(value, str))
 NIGHTLY = f"""

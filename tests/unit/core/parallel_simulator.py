@@ -20,26 +20,20 @@ from bext_workflow.core.evolve import fold, initial
 from bext_workflow.core.inbox import take, write_act
 from bext_workflow.core.input import (
     ActInput,
-    Begun,
     Cancel,
     Continued,
     End,
-    Expired,
     Finished,
     Input,
     Intended,
-    Lost,
     Notified,
-    Opened,
     Parked,
     Pause,
     Recovered,
     Reopen,
     Resolve,
     Resume,
-    Settled,
     Signalled,
-    TimerDue,
     Undone,
     Verified,
 )
@@ -69,15 +63,10 @@ from bext_workflow.model.outcome import NotDone, Unknown
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
 from bext_workflow.ports.store import InboxRow
 from tests.unit.core.parallel_script import SIGNAL, Script
+from tests.unit.core.simulated import INTERRUPTED, HostDied, last_word, move_of, timeline_of
 from tests.unit.core.support import NOON, RUN_ID
 
-INTERRUPTED = Lost(reason="interrupted by a cancel")
-
 PluginCall: TypeAlias = Execute | Compensate | Verify | Notify
-
-
-class HostDied(BaseException):
-    """The process is gone, with all that it knew."""
 
 
 class Weather(Enum):
@@ -271,16 +260,8 @@ class World:
 
     def _begin(self, action: Due) -> None:
         match action:
-            case Begin():
-                self._move(Begun())
-            case Settle():
-                self._move(Settled(branch=action.branch))
-            case Open():
-                self._move(Opened(branch=action.branch))
-            case Fire():
-                self._move(TimerDue(branch=action.branch))
-            case Expire():
-                self._move(Expired())
+            case Begin() | Settle() | Open() | Fire() | Expire():
+                self._move(move_of(action))
             case Verify():
                 self.running[action.key] = Running(action)
             case Execute() | Compensate() | Notify():
@@ -414,7 +395,7 @@ class World:
         self.answers += 1
         action = self._true_answer(incident)
         if self.weather is Weather.WILD:
-            action = self.chance.choice(incident.actions) if self.answers < 12 else _last_word(incident)
+            action = self.chance.choice(incident.actions) if self.answers < 12 else last_word(incident)
         found: Continued | Parked = Continued()
         if incident.call is Call.STEP and incident.step and not self.script.plan.step(incident.step).hosted:
             found = self.script.told(incident.step, f"{incident.step} by hand", incident.attempt)
@@ -436,7 +417,7 @@ class World:
         """Of someone who looks the truth up, and otherwise has the cause mended and says `retry`."""
         if incident.kind is not IncidentKind.IN_DOUBT:
             again = Action.RETRY if Action.RETRY in incident.actions else Action.DONE
-            return _last_word(incident) if self.answers > 40 else again
+            return last_word(incident) if self.answers > 40 else again
         of_it = [
             called
             for called in self.calls
@@ -448,12 +429,6 @@ class World:
         return Action.FAIL if incident.call is Call.STEP else Action.DONE
 
 
-def _last_word(incident: Incident) -> Action:
-    """The answer of someone who wants to go home."""
-    wanted = (Action.CLOSE, Action.FAIL, Action.CANCEL)
-    return next(action for action in wanted if action in incident.actions)
-
-
 class Record:
     """What is left of a run that has been lived: its events, and `timeline`, the calls among them."""
 
@@ -463,14 +438,7 @@ class Record:
         self.state = world.state
         self.calls = world.calls
         self.events = [event for event, _ in world.events]
-        self.timeline: list[Event | Called] = []
-        calls = iter(world.calls)
-        called = next(calls, None)
-        for seq, event in enumerate(self.events, start=1):
-            self.timeline.append(event)
-            while called is not None and called.seq == seq:
-                self.timeline.append(called)
-                called = next(calls, None)
+        self.timeline: list[Event | Called] = timeline_of(self.events, world.calls)
 
 
 def weather_of(seed: int) -> Weather:

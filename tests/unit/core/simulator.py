@@ -21,26 +21,21 @@ from bext_workflow.core.evolve import fold, initial
 from bext_workflow.core.inbox import take, write_act
 from bext_workflow.core.input import (
     ActInput,
-    Begun,
     Cancel,
     Continued,
     End,
-    Expired,
     Finished,
     Input,
     Intended,
     Lost,
     Notified,
-    Opened,
     Parked,
     Pause,
     Recovered,
     Reopen,
     Resolve,
     Resume,
-    Settled,
     Signalled,
-    TimerDue,
     Undone,
     Verified,
 )
@@ -67,13 +62,8 @@ from bext_workflow.model.outcome import NotDone, Unknown
 from bext_workflow.model.status import Action, Call, IncidentKind
 from bext_workflow.ports.store import InboxRow
 from tests.unit.core.script import SIGNALS, Script
+from tests.unit.core.simulated import INTERRUPTED, HostDied, last_word, move_of, timeline_of
 from tests.unit.core.support import NOON, RUN_ID
-
-INTERRUPTED = Lost(reason="interrupted by a cancel")
-
-
-class HostDied(BaseException):
-    """The process is gone, with all that it knew."""
 
 
 class Weather(Enum):
@@ -215,7 +205,7 @@ class World:
     def _perform(self, action: Due) -> None:
         match action:
             case Begin() | Settle() | Open() | Fire() | Expire():
-                self._conclude(_move(action))
+                self._conclude(move_of(action))
             case Verify():
                 self._verify(action)
             case Execute():
@@ -350,7 +340,7 @@ class World:
         self.answers += 1
         action = self._true_answer(incident)
         if self.weather is Weather.WILD:
-            action = self.chance.choice(incident.actions) if self.answers < 12 else _last_word(incident)
+            action = self.chance.choice(incident.actions) if self.answers < 12 else last_word(incident)
         found = Continued()
         if incident.call is Call.STEP:
             found = self.script.told(incident.step, incident.visit, incident.attempt)
@@ -379,26 +369,6 @@ class World:
         return Action.NOT_DONE
 
 
-def _move(action: Begin | Settle | Open | Fire | Expire) -> Input:
-    match action:
-        case Begin():
-            return Begun()
-        case Settle():
-            return Settled(branch=action.branch)
-        case Open():
-            return Opened(branch=action.branch)
-        case Fire():
-            return TimerDue(branch=action.branch)
-        case Expire():
-            return Expired()
-
-
-def _last_word(incident: Incident) -> Action:
-    """The answer of someone who wants to go home."""
-    wanted = (Action.CLOSE, Action.FAIL, Action.CANCEL)
-    return next(action for action in wanted if action in incident.actions)
-
-
 class Record:
     """What is left of a run that has been lived: its events, and `timeline`, the calls among them."""
 
@@ -409,14 +379,7 @@ class Record:
         self.calls = world.calls
         self.moments = world.events
         self.events = [event for event, _ in self.moments]
-        self.timeline: list[Event | Called] = []
-        calls = iter(world.calls)
-        called = next(calls, None)
-        for seq, event in enumerate(self.events, start=1):
-            self.timeline.append(event)
-            while called is not None and called.seq == seq:
-                self.timeline.append(called)
-                called = next(calls, None)
+        self.timeline: list[Event | Called] = timeline_of(self.events, world.calls)
 
 
 if __name__ == "__main__":
