@@ -55,6 +55,8 @@ T = TypeVar("T")
 MAX_KEY = 200
 MAX_TAGS = 50
 
+_POLL_MS = 50
+
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -140,8 +142,13 @@ class Service:
 
     async def result(self, run_id: str, *, wait_ms: int = 0) -> RunView:
         row = await self._find(run_id)
-        if not stands_still(row.status) and wait_ms > 0:
-            await self._engine.settled(row.run_id, wait_ms=wait_ms)
+        left_ms = wait_ms
+        while stands_still(row.status) and left_ms > 0 and await self._acts_wait(row):
+            await self._clock.sleep(min(left_ms, _POLL_MS))
+            left_ms -= _POLL_MS
+            row = await self._find(row.run_id)
+        if not stands_still(row.status) and left_ms > 0:
+            await self._engine.settled(row.run_id, wait_ms=left_ms)
         return await self.get(row.run_id)
 
     # Operations
@@ -274,6 +281,10 @@ class Service:
         self._engine.wake()
         driven = posted.owner is not None or await self._engine.served() is not None
         return Acknowledged(run_id=row.run_id, act=act, driven=driven)
+
+    async def _acts_wait(self, row: RunRow) -> bool:
+        """Whether a host is yet to take an act of this run: then the run need not stay as it stands."""
+        return bool((await self._store.load(row.rid, after=row.seq)).inbox) and await self._engine.served() is not None
 
     def _cancel(self, request: CancelRequest) -> Callable[[State, int], ActInput]:
         def build(state: State, act: int) -> ActInput:

@@ -343,6 +343,15 @@ def test_a_card_of_a_paused_run_says_how_it_goes_on(capfd: Captured) -> None:
     )
 
 
+def test_watch_of_a_run_that_has_just_been_set_going_again_follows_it(capfd: Captured) -> None:
+    status = WorkflowStatus
+    shelf = Shelf(*(msgspec.structs.replace(RUN, status=one) for one in (status.FAILED, status.RUNNING)), RUN)
+    shelf.journal = [event(1, "run_reopened"), event(2, "run_completed")]
+
+    assert call(shelf, "runs", "watch", "0193") == 0
+    assert json.loads(capfd.readouterr().out)["status"] == "COMPLETED"
+
+
 def test_watch_tells_what_is_waited_for_once_and_what_ended_it(capfd: Captured) -> None:
     """The journal tells of waits that are over, too: a line to type is told of the one that is open only."""
     over = {"branch": 0, "step": "approve", "visit": 1, "wait": {"next": "ship", "signal": "approved"}}

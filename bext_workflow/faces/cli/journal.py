@@ -15,6 +15,7 @@ from bext_workflow.service.protocols import MAX_LIMIT
 from bext_workflow.service.wiring import Reached
 
 _POLL_S = 0.2
+_TAKING_MS = 1_000
 
 _ENDS = {"signal": "its signal", "timer": "its time", "stop": "a stop", "person": "a person"}
 
@@ -86,8 +87,10 @@ class Teller:
                 return self._seq > before
 
     async def until_terminal(self) -> RunView:
-        """Tells until the run has ended."""
+        """Tells until the run has ended, if nothing that was just asked of it sets it going again."""
         run = await self._reached.runs.get(self._run_id)
+        if run.status.terminal:
+            run = await self._reached.runs.result(self._run_id, wait_ms=_TAKING_MS)
         while not run.status.terminal:
             if await self.tell():
                 run = await self._reached.runs.get(self._run_id)

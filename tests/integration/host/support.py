@@ -202,7 +202,7 @@ class Desk:
         return (await self.store.find(run_id))[0].status
 
     async def settled(self, run_id: str) -> RunView:
-        """The run once it stands still; not after an act, which needs a moment to be taken: see `reaches`."""
+        """The run once it stands still, with what has been asked of it done."""
         async with within():
             return await self.service.result(run_id, wait_ms=600_000)
 
