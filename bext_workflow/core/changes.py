@@ -8,7 +8,19 @@ from msgspec.structs import replace
 
 from bext_workflow.core.forks import forked_from, is_loser, item_of, undo_target, without
 from bext_workflow.core.moves import Changes, changed, entered, kept_contexts, moved_on, refilled, written
-from bext_workflow.core.state import Branch, Ending, Incident, OwnVisit, Phase, Signal, State, Stop, Undo
+from bext_workflow.core.state import (
+    Branch,
+    Ending,
+    Incident,
+    OwnVisit,
+    Phase,
+    Report,
+    Signal,
+    State,
+    Stop,
+    Undo,
+    visit_name,
+)
 from bext_workflow.model.event import (
     ActIgnored,
     AttemptCleared,
@@ -17,12 +29,17 @@ from bext_workflow.model.event import (
     AttemptRenewed,
     AttemptStarted,
     BranchSettled,
+    ChildEnded,
+    ChildStarted,
+    ChildStopAsked,
+    ChildUndoAsked,
     CompensationStarted,
     CompletionSettled,
     EvidenceAttached,
     IncidentOpened,
     IncidentResolved,
     LosersUndoStarted,
+    ParentTold,
     Recovered,
     RunCancelled,
     RunCompensated,
@@ -102,10 +119,9 @@ def _renewed(state: State, id_: int, at: int) -> Changes:
     if forked_from(state, id_) is not None:
         return _branch(state, id_, phase=Phase.FORKED)  # its visit is done: it waits for its join, as before
     wait = branch.wait
-    if wait is None:
-        return _branch(
-            state, id_, phase=Phase.READY, spent=0, ready_at=0, attempt=branch.attempt + 1, lost=None, entered_at=at
-        )
+    if wait is None or wait.child is not None:
+        again: Changes = {"phase": Phase.READY, "attempt": branch.attempt + 1, "spent": 0, "ready_at": 0}
+        return _branch(state, id_, **again, lost=None, wait=None, entered_at=at)
     due_at = None if wait.for_ms is None else at + wait.for_ms
     return _parked(state, id_, replace(wait, due_at=due_at))
 
@@ -171,6 +187,28 @@ def wait_ended(state: State, event: WaitEnded, at: int) -> Changes:
     return changes | moved_on(after, event.branch, event.next, event.fork, at)
 
 
+def child_started(state: State, event: ChildStarted, at: int) -> Changes:
+    name = visit_name(event.step, event.visit, state.branch(event.branch).place)
+    parked = _parked(state, event.branch, WaitFor(child=event.run_id))
+    return parked | {"children": state.children.merged({name: event.run_id})}
+
+
+def child_ended(state: State, event: ChildEnded, at: int) -> Changes:
+    return {"inbox": event.act, "child_endings": state.child_endings.merged({event.run_id: event.ending})}
+
+
+def child_stop_asked(state: State, event: ChildStopAsked, at: int) -> Changes:
+    return _branch(state, event.branch, wait=WaitFor(child=event.run_id, stopping=True))
+
+
+def child_undo_asked(state: State, event: ChildUndoAsked, at: int) -> Changes:
+    return _undo(state, phase=Phase.WAITING)
+
+
+def parent_told(state: State, event: ParentTold, at: int) -> Changes:
+    return {"reports": tuple(report for report in state.reports if report.ending != event.ending)}
+
+
 def signal_received(state: State, event: SignalReceived, at: int) -> Changes:
     changes: Changes = {"inbox": event.act}
     if event.id is not None:
@@ -199,7 +237,14 @@ def _own(state: State, event: StepFailed | BranchSettled) -> Changes:
 def stop_requested(state: State, event: StopRequested, at: int) -> Changes:
     stop = Stop(kind=event.kind, by=event.by, reason=event.reason, compensate=event.compensate, now=event.now)
     paused = state.paused and event.kind is StopKind.FAILURE  # a person's pause holds what a failing branch leads to
-    return {"stop": stop, "inbox": event.act or state.inbox, "paused": paused}
+    # Children that know of the stop may have to be told of its new manner.
+    branches = tuple(
+        replace(branch, wait=WaitFor(child=branch.wait.child))
+        if branch.wait is not None and branch.wait.stopping
+        else branch
+        for branch in state.branches
+    )
+    return {"stop": stop, "inbox": event.act or state.inbox, "paused": paused, "branches": branches}
 
 
 def branch_settled(state: State, event: BranchSettled, at: int) -> Changes:
@@ -368,6 +413,8 @@ def _ended(state: State, status: WorkflowStatus, notify: bool, at: int) -> Chang
     changes: Changes = {"status": status, "ended_at": at, "endings": state.endings + 1, "paused": False}
     if notify:
         changes["notices"] = (*state.notices, Ending(n=state.endings + 1, status=status))
+    if state.parent is not None:
+        changes["reports"] = (*state.reports, Report(state.endings + 1, status))
     return changes
 
 

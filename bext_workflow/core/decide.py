@@ -11,11 +11,15 @@ from typing import assert_never
 import msgspec
 from msgspec.structs import replace
 
-from bext_workflow.core import acts, backward, crash, forward, visits, waiting
+from bext_workflow.core import acts, backward, children, crash, forward, visits, waiting
 from bext_workflow.core.draft import Draft
 from bext_workflow.core.input import (
     Begun,
     Cancel,
+    ChildCalled,
+    ChildEnd,
+    ChildStopped,
+    ChildUndoing,
     Expired,
     Finished,
     Input,
@@ -23,6 +27,7 @@ from bext_workflow.core.input import (
     Late,
     Notified,
     Opened,
+    ParentUndo,
     Pause,
     Recovered,
     Reopen,
@@ -31,13 +36,14 @@ from bext_workflow.core.input import (
     Settled,
     Signalled,
     TimerDue,
+    Told,
     Undone,
     Verified,
 )
 from bext_workflow.core.state import Branch, Phase, State
 from bext_workflow.errors import Conflict
-from bext_workflow.model.event import AttemptStarted, Event, RunStarted
-from bext_workflow.model.status import LIVE, Call, WorkflowStatus
+from bext_workflow.model.event import AttemptStarted, Event, ParentTold, RunStarted
+from bext_workflow.model.status import LIVE, TERMINAL, Call, WorkflowStatus
 
 _ANY = frozenset(WorkflowStatus)
 _ACTIVE = LIVE - {WorkflowStatus.PENDING}
@@ -48,6 +54,12 @@ LEGAL: dict[type, frozenset[WorkflowStatus]] = {
     Finished: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.SUSPENDED}),
     Verified: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.COMPENSATING, WorkflowStatus.SUSPENDED}),
     Opened: frozenset({WorkflowStatus.RUNNING}),
+    ChildCalled: LIVE - {WorkflowStatus.PENDING},
+    ChildStopped: LIVE - {WorkflowStatus.PENDING},
+    ChildUndoing: _ANY - {WorkflowStatus.PENDING},
+    ChildEnd: _ANY,
+    ParentUndo: _ANY,
+    Told: TERMINAL | {WorkflowStatus.RUNNING, WorkflowStatus.COMPENSATING, WorkflowStatus.SUSPENDED},
     TimerDue: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.WAITING, WorkflowStatus.SUSPENDED}),
     Expired: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.WAITING, WorkflowStatus.SUSPENDED}),
     Settled: LIVE - {WorkflowStatus.COMPENSATING},
@@ -102,6 +114,18 @@ def _apply(draft: Draft, given: Input) -> None:
             backward.notified(draft, given.n, given.error)
         case Opened():
             waiting.open_hosted(draft, draft.state.branch(given.branch))
+        case ChildCalled():
+            children.called(draft, given)
+        case ChildStopped():
+            children.stopped(draft, given)
+        case ChildUndoing():
+            children.undoing(draft, given)
+        case ChildEnd():
+            children.ended(draft, given)
+        case ParentUndo():
+            children.undo_for_parent(draft, given)
+        case Told():
+            draft.add(ParentTold(ending=given.ending))
         case TimerDue():
             waiting.timer_due(draft, given.branch)
         case Expired():
@@ -159,6 +183,8 @@ def _words(given: Input) -> str:
             return "retry"
         case Resolve():
             return "resolving an incident"
+        case ParentUndo():
+            return "undo by the parent"
         case Pause():
             return "pause"
         case Resume():

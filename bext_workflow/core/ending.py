@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bext_workflow.core.draft import Draft
+from bext_workflow.core.lineage import child_of
 from bext_workflow.model.event import (
     CompensationStarted,
     RunCancelled,
@@ -48,8 +49,11 @@ def walk_on(draft: Draft) -> None:
 
 
 def nothing_to_undo(draft: Draft, entry: Completed) -> bool:
-    """Steps of a plugin without undo, and the host's own waits."""
-    return not draft.state.plan.undoes or draft.state.plan.step(entry.step).hosted
+    """Steps of a plugin without undo, the host's own waits, and a child that there never was."""
+    step = draft.state.plan.step(entry.step)
+    if step.workflow is not None:
+        return child_of(draft.state, entry.step, entry.visit, entry.place) is None
+    return not draft.state.plan.undoes or step.waits
 
 
 def conclude_stop(draft: Draft) -> None:

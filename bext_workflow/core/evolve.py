@@ -19,6 +19,10 @@ from bext_workflow.model.event import (
     AttemptRenewed,
     AttemptStarted,
     BranchSettled,
+    ChildEnded,
+    ChildStarted,
+    ChildStopAsked,
+    ChildUndoAsked,
     CompensationStarted,
     CompletionSettled,
     Event,
@@ -28,6 +32,7 @@ from bext_workflow.model.event import (
     JoinDecided,
     JoinOpened,
     LosersUndoStarted,
+    ParentTold,
     Recovered,
     RunCancelled,
     RunCompensated,
@@ -44,6 +49,7 @@ from bext_workflow.model.event import (
     StepCompleted,
     StepFailed,
     StopRequested,
+    UndoRequested,
     UndoSkipped,
     WaitEnded,
     WaitOpened,
@@ -61,6 +67,7 @@ def initial(plan: Plan, created: RunCreated, at: int) -> State:
         version=created.version,
         key=created.key,
         tags=created.tags,
+        by=created.by,
         seq=1,
         status=WorkflowStatus.RUNNING if created.begun else WorkflowStatus.PENDING,
         context=Layers(created.context.value),
@@ -70,6 +77,9 @@ def initial(plan: Plan, created: RunCreated, at: int) -> State:
         started_at=at if created.begun else None,
         timed_from=at if created.begun else None,
         updated_at=at,
+        versions=created.children,
+        parent=created.parent,
+        given=created.context.value if created.parent is not None else {},
     )
 
 
@@ -147,6 +157,18 @@ def _changes(state: State, event: Event, at: int) -> Changes:
             return changes.wait_opened(state, event, at)
         case WaitEnded():
             return changes.wait_ended(state, event, at)
+        case ChildStarted():
+            return changes.child_started(state, event, at)
+        case ChildEnded():
+            return changes.child_ended(state, event, at)
+        case ChildStopAsked():
+            return changes.child_stop_asked(state, event, at)
+        case ChildUndoAsked():
+            return changes.child_undo_asked(state, event, at)
+        case ParentTold():
+            return changes.parent_told(state, event, at)
+        case UndoRequested():
+            return {"inbox": event.act}
         case JoinDecided():
             return moves.join_decided(state, event, at)
         case LosersUndoStarted():
@@ -195,7 +217,7 @@ def _live_status(state: State) -> WorkflowStatus:
     held = {incident.branch for incident in state.incidents if incident.call is Call.STEP}
     parked = False
     for branch in state.branches:
-        if branch.live and branch.phase is not Phase.WAITING and branch.id not in held:
+        if branch.live and branch.id not in held and (branch.phase is not Phase.WAITING or branch.child is not None):
             return WorkflowStatus.RUNNING
         parked = parked or branch.phase is Phase.WAITING
     if state.undo is not None or not (held or parked):

@@ -8,7 +8,7 @@ import msgspec
 
 from bext_workflow.model.json import EMPTY, Document, Json
 from bext_workflow.model.outcome import NotDone, Unknown
-from bext_workflow.model.status import Action, Call
+from bext_workflow.model.status import Action, Call, WorkflowStatus
 
 Next: TypeAlias = str | tuple[str, ...] | None
 """Where an outcome wants to go: one step, several (a fork), or where the definition says."""
@@ -103,6 +103,35 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
     branch: int
 
 
+class ChildCalled(msgspec.Struct, frozen=True, kw_only=True):
+    """The child with that start key is there: the branch waits for its end."""
+
+    branch: int
+    key: str
+    run_id: str
+
+
+class ChildStopped(msgspec.Struct, frozen=True, kw_only=True):
+    """The branch's child has been told to stop."""
+
+    branch: int
+    run_id: str
+
+
+class ChildUndoing(msgspec.Struct, frozen=True, kw_only=True):
+    """The child has been told to undo what it has done, or need not be (`undone`), or will not (`refused`)."""
+
+    run_id: str
+    undone: bool = False
+    refused: str | None = None
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """The parent has the news of this run's `ending`-th end."""
+
+    ending: int
+
+
 class TimerDue(msgspec.Struct, frozen=True, kw_only=True):
     """The time of a branch's wait has come."""
 
@@ -195,6 +224,30 @@ class Signalled(msgspec.Struct, frozen=True, kw_only=True):
     id: str | None = None
 
 
+class ChildEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """The child with that start key has ended, for the `ending`-th time.
+
+    `result`: what it has set, if it has COMPLETED. `left`: it has left in place what it did.
+    """
+
+    act: int
+    key: str
+    run_id: str
+    ending: int
+    status: WorkflowStatus
+    failure: str | None = None
+    result: Document = EMPTY
+    left: bool = False
+
+
+class ParentUndo(msgspec.Struct, frozen=True, kw_only=True):
+    """The parent walks back over the step whose child this run is."""
+
+    act: int
+    by: str
+    reason: str
+
+
 class Pause(msgspec.Struct, frozen=True, kw_only=True):
     """A person holds the run."""
 
@@ -211,7 +264,7 @@ class Resume(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-ActInput: TypeAlias = Cancel | Reopen | Resolve | Late | Signalled | Pause | Resume
+ActInput: TypeAlias = Cancel | Reopen | Resolve | Late | Signalled | ChildEnd | ParentUndo | Pause | Resume
 """What comes through the inbox."""
 
 Input: TypeAlias = (
@@ -220,6 +273,10 @@ Input: TypeAlias = (
     | Finished
     | Verified
     | Opened
+    | ChildCalled
+    | ChildStopped
+    | ChildUndoing
+    | Told
     | TimerDue
     | Expired
     | Settled

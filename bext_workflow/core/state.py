@@ -10,10 +10,11 @@ from enum import StrEnum
 
 import msgspec
 
+from bext_workflow.model.child import Parent
 from bext_workflow.model.context import Layers
 from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
 from bext_workflow.model.event import AttemptLost
-from bext_workflow.model.json import Json
+from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.run import Completed
 from bext_workflow.model.status import Action, Call, IncidentKind, StopKind, WorkflowStatus
 from bext_workflow.model.wait import WaitFor
@@ -34,7 +35,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 class Phase(StrEnum):
     """Where a call stands. READY: may be made at `ready_at` (ms; 0: at once, whatever a clock that was set back says).
 
-    STARTED: its intent is durable and it may be running. Of branches alone: WAITING is parked; FORKED stands still till
+    STARTED: its intent is durable and it may be running. WAITING is parked. Of branches alone: FORKED stands still till
     its fork's branches have met; FAILED and STOPPED have ended without completing their visit, and are what a person's
     retry takes up again.
     """
@@ -85,6 +86,11 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def live(self) -> bool:
         """Whether something is yet to come of it by itself, or by an answer to its incident."""
         return self.phase not in _STILL
+
+    @property
+    def child(self) -> str | None:
+        """The run for whose end the branch waits; it works meanwhile."""
+        return self.wait.child if self.phase is Phase.WAITING and self.wait is not None else None
 
 
 _STILL = frozenset({Phase.FORKED, Phase.FAILED, Phase.STOPPED})
@@ -141,6 +147,13 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ready_at: int = 0
 
 
+class Report(msgspec.Struct, frozen=True, gc=False):
+    """An ending of this run, a child, of which its parent does not know yet."""
+
+    ending: int
+    status: WorkflowStatus
+
+
 class OwnVisit(msgspec.Struct, frozen=True):
     """A visit that did not complete and may have acted all the same (`compensate_on_failure`)."""
 
@@ -194,6 +207,10 @@ class State(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     closed from the first one on. `recoveries`: how often in a row a host died over this run. `endings`: how often it
     has ended; `notices`: the endings that the plugin has not been told of yet. The run's own time runs from
     `timed_from` on.
+
+    `versions`: what its children are runs of, (version, digest) by workflow. `children`: the last child of each visit,
+    by the visit's name; `child_endings`: how many ends of a child are known, by its id. A child has a `parent`, the
+    context that it was `given`, and `reports` that the parent has not had yet.
     """
 
     plan: Plan
@@ -202,6 +219,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     version: int
     key: str | None = None
     tags: dict[str, str] = {}
+    by: str = ""
     seq: int = 0
     inbox: int = 0
     status: WorkflowStatus = WorkflowStatus.PENDING
@@ -232,6 +250,12 @@ class State(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     started_at: int | None = None
     updated_at: int = 0
     ended_at: int | None = None
+    versions: dict[str, tuple[int, str]] = {}
+    children: Layers = Layers()
+    child_endings: Layers = Layers()
+    parent: Parent | None = None
+    given: JsonObject = {}
+    reports: tuple[Report, ...] = ()
 
     @property
     def live(self) -> tuple[Branch, ...]:
@@ -297,9 +321,14 @@ SUSPECT_AFTER = 3
 POISON_AFTER = 10
 
 
+def visit_name(step: str, visit: int, place: str = "") -> str:
+    """Names a visit in its run."""
+    return f"{step}{place}" if visit == 1 else f"{step}{place}#{visit}"
+
+
 def visit_key(run_id: str, step: str, visit: int, place: str = "") -> str:
     """The idempotency key of a visit (semantics §6)."""
-    return f"{run_id}:{step}{place}" if visit == 1 else f"{run_id}:{step}{place}#{visit}"
+    return f"{run_id}:{visit_name(step, visit, place)}"
 
 
 def undo_key(run_id: str, step: str, visit: int, place: str = "") -> str:

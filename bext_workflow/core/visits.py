@@ -173,7 +173,7 @@ def close(draft: Draft, branch: Branch, reason: str) -> None:
 
 def settle(draft: Draft, branch: Branch, *, reason: str, own: bool | None = None, traceback: str | None = None) -> None:
     """Under a stop, or as a loser: the branch ends without completing its visit, of which `branch.attempt` was last."""
-    if branch.phase is Phase.WAITING:
+    if branch.phase is Phase.WAITING and branch.child is None:
         draft.add(WaitEnded(branch=branch.id, step=branch.step, visit=branch.visit, how=WaitEnd.STOP))
     else:
         own_undo = owns_undo(draft, branch, unknown=False) if own is None else own

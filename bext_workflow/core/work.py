@@ -8,6 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from bext_workflow.core.forks import is_loser, undo_target
+from bext_workflow.core.lineage import child_key, undone_child
 from bext_workflow.core.state import Branch, Ending, Phase, State, ending_key, undo_key, visit_key
 from bext_workflow.model.run import newest_first
 from bext_workflow.model.status import Call, IncidentKind, WorkflowStatus
@@ -75,13 +76,51 @@ class Expire(msgspec.Struct, frozen=True):
     """The run's own time is over."""
 
 
+class CallChild(msgspec.Struct, frozen=True, kw_only=True):
+    """Start the run that the branch's step is, under that start key; with `find` see only whether it is there.
+
+    If it is not, the branch settles.
+    """
+
+    branch: int
+    step: str
+    visit: int
+    key: str
+    find: bool
+
+
+class StopChild(msgspec.Struct, frozen=True, kw_only=True):
+    """Tell the branch's child to stop."""
+
+    branch: int
+    run_id: str
+    compensate: bool
+    now: bool
+
+
+class UndoChild(msgspec.Struct, frozen=True, kw_only=True):
+    """Tell the child to undo what it has done."""
+
+    run_id: str
+
+
+class TellParent(msgspec.Struct, frozen=True, kw_only=True):
+    """Tell the parent of an end of this run."""
+
+    ending: int
+    status: WorkflowStatus
+
+
 class Settle(msgspec.Struct, frozen=True, kw_only=True):
     """Under a stop: let the branch end, if nothing of it is running."""
 
     branch: int
 
 
-Action: TypeAlias = Begin | Execute | Compensate | Verify | Notify | Open | Fire | Expire | Settle
+Kin: TypeAlias = CallChild | StopChild | UndoChild | TellParent
+"""What concerns another run: a child of this one, or its parent."""
+
+Action: TypeAlias = Begin | Execute | Compensate | Verify | Notify | Open | Fire | Expire | Settle | Kin
 
 
 def work(state: State, now: int) -> tuple[Action, ...]:
@@ -103,7 +142,7 @@ def left_in_place(state: State) -> tuple[str, ...]:
     """The steps whose effects an ended run has not undone, oldest first (semantics §3, §5)."""
     if state.status not in (WorkflowStatus.FAILED, WorkflowStatus.CANCELLED):
         return ()
-    acted = (entry.step for entry in newest_first(state.pending) if not state.plan.step(entry.step).hosted)
+    acted = (entry.step for entry in newest_first(state.pending) if not state.plan.step(entry.step).waits)
     pending = tuple(acted)[::-1]
     own = tuple(visit.step for visit in state.own)
     return (*pending, *own, *reversed(state.skipped))
@@ -112,6 +151,8 @@ def left_in_place(state: State) -> tuple[str, ...]:
 def _work(state: State, now: int) -> Iterator[Action]:
     if _poisoned(state):
         return
+    for report in state.reports[:1]:
+        yield TellParent(ending=report.ending, status=report.status)
     for notice in state.notices[:1]:
         if notice.phase is Phase.READY and notice.ready_at <= now:
             yield _notify(state, notice)
@@ -135,9 +176,11 @@ def _branch_work(state: State, branch: Branch, now: int) -> Iterator[Action]:
     match branch.phase:
         case Phase.READY | Phase.HELD | Phase.WAITING if state.stop is not None or is_loser(state, branch):
             if state.incident_of(branch) is None:
-                yield Settle(branch=branch.id)
+                yield from _to_settle(state, branch)
         case Phase.WAITING if branch.wait is not None and branch.wait.due_at is not None and branch.wait.due_at <= now:
             yield Fire(branch=branch.id)
+        case Phase.READY if state.plan.step(branch.step).workflow is not None:
+            yield _call_child(state, branch, find=False)
         case Phase.READY if state.plan.step(branch.step).hosted:
             yield Open(branch=branch.id)
         case Phase.READY if branch.ready_at <= now:
@@ -158,12 +201,31 @@ def _branch_work(state: State, branch: Branch, now: int) -> Iterator[Action]:
             return
 
 
+def _to_settle(state: State, branch: Branch) -> Iterator[Action]:
+    """A branch that is to end: its child ends first, also one of which a crash has left no word here."""
+    if branch.phase is Phase.READY and state.plan.step(branch.step).workflow is not None:
+        yield _call_child(state, branch, find=True)
+    elif branch.child is None:
+        yield Settle(branch=branch.id)
+    elif branch.wait is not None and not branch.wait.stopping:
+        stop = state.stop
+        compensate, now = (True, False) if stop is None else (stop.compensate, stop.now)
+        yield StopChild(branch=branch.id, run_id=branch.child, compensate=compensate, now=now)
+
+
+def _call_child(state: State, branch: Branch, *, find: bool) -> CallChild:
+    return CallChild(branch=branch.id, step=branch.step, visit=branch.visit, key=child_key(state, branch), find=find)
+
+
 def _undo_work(state: State, now: int) -> Iterator[Action]:
     undo, entry = state.undo, undo_target(state)
     if undo is None or entry is None:
         return
     key = undo_key(state.run_id, entry.step, entry.visit, entry.place)
+    child = undone_child(state)
     match undo.phase:
+        case Phase.READY if child is not None:
+            yield UndoChild(run_id=child)
         case Phase.READY if undo.ready_at <= now:
             repeatable = state.plan.step(entry.step).undo_idempotent
             yield Compensate(
@@ -194,13 +256,15 @@ def _notify(state: State, notice: Ending) -> Notify:
 def _due_times(state: State) -> Iterator[int]:
     if _poisoned(state):
         return
+    if state.reports:
+        yield 0
     for notice in state.notices[:1]:
         if notice.phase is not Phase.HELD:
             yield notice.ready_at
     if state.status.terminal or state.paused:
         return
     if state.undo is not None:
-        if not _undo_held(state):
+        if not _undo_held(state) and state.undo.phase is not Phase.WAITING:
             yield state.undo.ready_at
         if state.compensating or _undo_held(state):
             return
@@ -213,7 +277,8 @@ def _due_times(state: State) -> Iterator[int]:
 
 def _branch_due(state: State, branch: Branch) -> Iterator[int]:
     if state.stop is not None or is_loser(state, branch):
-        yield 0
+        if branch.wait is None or not branch.wait.stopping:
+            yield 0
     elif branch.phase is not Phase.WAITING:
         yield branch.ready_at
     elif branch.wait is not None and branch.wait.due_at is not None:

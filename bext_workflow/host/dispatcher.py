@@ -55,7 +55,7 @@ class Dispatcher:
         served: Collection[tuple[str, int]],
         concurrency: int,
         poll_ms: int,
-        only: str | None = None,
+        only: Collection[str] | None = None,
     ) -> None:
         self._shop = shop
         self._plans = plans
@@ -238,6 +238,9 @@ class Dispatcher:
             run = loaded.run
 
     def _launch(self, held: Held) -> None:
+        for branch in held.state.branches:
+            if branch.child is not None:
+                self._shop.adopt(branch.child)
         driver = Driver(self._shop, held)
         self._active[held.rid] = driver
         self._idle.clear()

@@ -14,6 +14,7 @@ from bext_workflow.core.input import Begun, Cancel, Expired, Input, Opened, Reco
 from bext_workflow.core.work import (
     Action,
     Begin,
+    CallChild,
     Compensate,
     Execute,
     Expire,
@@ -21,6 +22,9 @@ from bext_workflow.core.work import (
     Notify,
     Open,
     Settle,
+    StopChild,
+    TellParent,
+    UndoChild,
     Verify,
     wake_at,
     work,
@@ -28,6 +32,7 @@ from bext_workflow.core.work import (
 from bext_workflow.host.abreast import Abreast, several
 from bext_workflow.host.attempts import Admission, Running
 from bext_workflow.host.calls import Calls, PluginCall, without_hook
+from bext_workflow.host.kin import Kinship
 from bext_workflow.host.progress import KEEP_MS, Held, Progress
 from bext_workflow.host.shop import Shop
 from bext_workflow.host.wake import Wake
@@ -47,6 +52,7 @@ class Driver:
         self._progress = Progress(shop, held, busy=self._running.any)
         self._calls = Calls(shop, held.plugin, self._progress, held.context_bytes)
         self._admission = Admission(shop, self._progress, self._calls, self._running)
+        self._kinship = Kinship(shop, self._progress)
         self._wake = Wake(shop.clock, shop.deadlines)
 
     @property
@@ -128,6 +134,8 @@ class Driver:
                 await self._progress.move(TimerDue(branch=action.branch))
             case Expire():
                 await self._progress.move(Expired())
+            case CallChild() | StopChild() | UndoChild() | TellParent():
+                await self._kinship.perform(action)
             case _:
                 assert_never(action)
 

@@ -38,7 +38,9 @@ from bext_workflow.ports import telemetry as names
 from bext_workflow.ports.clock import Chance, Clock
 from bext_workflow.ports.store import Committed, HostRow, Result, Store
 from bext_workflow.ports.telemetry import Telemetry
-from bext_workflow.service.acting import late_act
+from bext_workflow.service.acting import act_of_host
+from bext_workflow.service.catalog import Catalog
+from bext_workflow.service.definitions import Definitions
 from bext_workflow.service.engine import Serving, stands_still
 from bext_workflow.service.protocols import Readiness
 from bext_workflow.service.starting import NewRun, create_of
@@ -79,6 +81,8 @@ class Host:
         self._chance = chance
         self._telemetry = telemetry
         self._only = only
+        self._family = None if only is None else {only}
+        self._definitions = Definitions(store, Catalog(registry), self)
         self.host_id = chance.new_id()
         self.settlements = Settlements()
         self.drained = asyncio.Event()
@@ -103,6 +107,8 @@ class Host:
             draining=self.drained,
             moved=self.settlements.moved,
             late=self._late,
+            definitions=self._definitions,
+            adopt=self._adopt,
         )
         self._dispatcher = Dispatcher(
             self._shop,
@@ -111,7 +117,7 @@ class Host:
             served=tuple(registry.served),
             concurrency=settings.concurrency,
             poll_ms=settings.poll_ms,
-            only=only,
+            only=self._family,
         )
         # Who drives one run only is no host to start others.
         self._schedules = Schedules(self._shop, registry, self.create) if only is None else None
@@ -138,6 +144,12 @@ class Host:
     def wake(self) -> None:
         """Something was written that may be due: look now rather than at the next poll."""
         self._dispatcher.wake()
+
+    def _adopt(self, run_id: str) -> None:
+        """A child or a parent of a run that is driven here has something to do; it is driven with that run."""
+        if self._family is not None:
+            self._family.add(run_id)
+        self.wake()
 
     def drain(self) -> None:
         """Nothing new starts from here on; `running` goes on to its end once the running attempts have ended."""
@@ -308,7 +320,7 @@ class Host:
 
     async def _post_late(self, run_id: str, late: Late) -> None:
         try:
-            await self._store.post(run_id, lambda _: late_act(late, self.host_id), at=self._clock.now())
+            await self._store.post(run_id, lambda _: act_of_host(late, f"host:{self.host_id}"), at=self._clock.now())
         except BextError as error:
             self._telemetry.log(names.LATE_RESULT, run_id=run_id, error=error.message)
         self.wake()

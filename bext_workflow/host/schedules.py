@@ -146,6 +146,7 @@ class Schedules:
             run_id=self._shop.chance.new_id(),
             at=self._shop.clock.now(),
             context_bytes=self._shop.context_bytes,
+            children=await self._shop.definitions.children_of(served.definition),
         )
         _, result = await self._start(new)
         match result:

@@ -17,6 +17,7 @@ from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.ports.clock import Chance, Clock
 from bext_workflow.ports.store import Store
 from bext_workflow.ports.telemetry import Telemetry
+from bext_workflow.service.definitions import Definitions
 
 
 class Shop(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,7 +26,7 @@ class Shop(msgspec.Struct, frozen=True, kw_only=True):
     `trouble` is what stands between host and store.
 
     `moved(run_id, status)` hears of every status that a waiting caller may want; `late(run_id, late)` of a result that
-    came after its attempt was given up.
+    came after its attempt was given up; `adopt(run_id)` of a run's child or parent that has something to do.
     """
 
     host_id: str
@@ -43,3 +44,5 @@ class Shop(msgspec.Struct, frozen=True, kw_only=True):
     draining: asyncio.Event
     moved: Callable[[str, WorkflowStatus], None]
     late: Callable[[str, Late], None]
+    definitions: Definitions
+    adopt: Callable[[str], None]

@@ -51,6 +51,11 @@ class WorkflowDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_default
         """The steps that a run may not be sent to by hand: they work on an item of a map."""
         return only_on_items(self.steps)
 
+    @cached_property
+    def sub_workflows(self) -> tuple[str, ...]:
+        """The workflows that steps of this one are runs of."""
+        return tuple(dict.fromkeys(step.workflow for step in self.steps if step.workflow is not None))
+
     @property
     def first(self) -> str:
         """The step that a run begins with."""

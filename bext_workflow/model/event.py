@@ -13,10 +13,11 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from bext_workflow.model.child import Parent
 from bext_workflow.model.fork import Fork
 from bext_workflow.model.json import EMPTY, Document, Json, dumps
 from bext_workflow.model.names import END
-from bext_workflow.model.status import Action, Call, IncidentKind, StopKind, WaitEnd
+from bext_workflow.model.status import Action, Call, IncidentKind, StopKind, WaitEnd, WorkflowStatus
 from bext_workflow.model.wait import WaitFor
 
 
@@ -25,7 +26,11 @@ class _Event(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class RunCreated(_Event, frozen=True, kw_only=True):
-    """A start was accepted. `begun` says that the host that took it drives it at once (no PENDING)."""
+    """A start was accepted. `begun` says that the host that took it drives it at once (no PENDING).
+
+    `children`: the version and the digest of each workflow that a step of this one may run, fixed here. `parent`: the
+    run that this one is a child of.
+    """
 
     run_id: str
     workflow: str
@@ -36,6 +41,8 @@ class RunCreated(_Event, frozen=True, kw_only=True):
     key: str | None = None
     by: str = ""
     begun: bool = False
+    children: dict[str, tuple[int, str]] = {}
+    parent: Parent | None = None
 
 
 class RunStarted(_Event, frozen=True, kw_only=True):
@@ -196,6 +203,56 @@ class WaitEnded(_Event, frozen=True, kw_only=True):
     next: str = END
     fork: Fork | None = None
     completes: bool = False
+
+
+class ChildStarted(_Event, frozen=True, kw_only=True):
+    """The branch waits for the end of a run of its own: its child."""
+
+    branch: int = 0
+    step: str
+    visit: int
+    run_id: str
+
+
+class ChildEnded(_Event, frozen=True, kw_only=True):
+    """The child has ended for the `ending`-th time, and told so by the act."""
+
+    act: int
+    run_id: str
+    ending: int
+    status: WorkflowStatus
+
+
+class ChildStopAsked(_Event, frozen=True, kw_only=True):
+    """The child was told to stop; the branch settles when it has."""
+
+    branch: int = 0
+    step: str
+    visit: int
+    run_id: str
+
+
+class ChildUndoAsked(_Event, frozen=True, kw_only=True):
+    """The child was told to undo what it has done; the walk back goes on when it has."""
+
+    branch: int = 0
+    step: str
+    visit: int
+    run_id: str
+
+
+class ParentTold(_Event, frozen=True, kw_only=True):
+    """The parent has the news of this run's `ending`-th end in its inbox."""
+
+    ending: int
+
+
+class UndoRequested(_Event, frozen=True, kw_only=True):
+    """The parent walks back, and so this run, which had ended, does too."""
+
+    act: int
+    by: str
+    reason: str
 
 
 class JoinDecided(_Event, frozen=True, kw_only=True):
@@ -369,6 +426,12 @@ Event: TypeAlias = (
     | WaitOpened
     | WaitEnded
     | SignalReceived
+    | ChildStarted
+    | ChildEnded
+    | ChildStopAsked
+    | ChildUndoAsked
+    | ParentTold
+    | UndoRequested
     | JoinDecided
     | LosersUndoStarted
     | JoinOpened
@@ -403,7 +466,8 @@ def _write_document(value: Any) -> Any:
     raise NotImplementedError(type(value))
 
 
-def _read_document(form: type, value: Any) -> Any:
+def read_document(form: type, value: Any) -> Any:
+    """How msgspec reads a `Document`, wherever it stands."""
     if form is Document:
         return Document(dumps(value), value)
     raise NotImplementedError(form)
@@ -411,7 +475,7 @@ def _read_document(form: type, value: Any) -> Any:
 
 _encoder = msgspec.json.Encoder(enc_hook=_write_document)
 _decoders: dict[str, msgspec.json.Decoder[Any]] = {
-    kind: msgspec.json.Decoder(form, dec_hook=_read_document) for form, kind in KINDS.items()
+    kind: msgspec.json.Decoder(form, dec_hook=read_document) for form, kind in KINDS.items()
 }
 
 

@@ -27,7 +27,8 @@ class StepDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """One named unit of work and how the host treats it.
 
     `timeout_ms` bounds one attempt (0: no bound). `next` replaces the fall-through to the following step; `branches`
-    are the further names that an outcome may choose. `retry_on` of None takes the workflow's.
+    are the further names that an outcome may choose. `retry_on` of None takes the workflow's. `workflow`: the step is a
+    run of that workflow, a child of this one.
     """
 
     name: str
@@ -46,6 +47,7 @@ class StepDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     pivot: bool = False
     wait: WaitDefinition | None = None
     sleep_ms: int = 0
+    workflow: str | None = None
     max_visits: int = 10_000
 
     def __post_init__(self) -> None:
@@ -64,13 +66,20 @@ class StepDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             raise DefinitionError(f"step {self.name!r} states wait and sleep_ms", mend="use wait.timeout_ms alone")
         if self.wait is not None and (fault := wait_fault(self.wait)) is not None:
             raise DefinitionError(f"step {self.name!r}: {fault}")
+        if self.workflow is not None and (fault := _child_fault(self)) is not None:
+            raise DefinitionError(f"step {self.name!r}: {fault}")
         if self.max_visits < 1:
             raise DefinitionError(f"step {self.name!r}: max_visits is {self.max_visits}", mend="at least 1")
 
     @property
-    def hosted(self) -> bool:
-        """Whether the host itself does the step: there is no `run_step` and no undo for it (semantics §7)."""
+    def waits(self) -> bool:
+        """Whether the step does nothing but wait: there is nothing to undo of it."""
         return self.wait is not None or self.sleep_ms > 0
+
+    @property
+    def hosted(self) -> bool:
+        """Whether the host itself does the step: there is no `run_step`, and no undo but a child's (semantics §7)."""
+        return self.waits or self.workflow is not None
 
     def should_retry(self, error: BaseException, attempt: int) -> bool:
         """Whether another attempt follows when `error` ended number `attempt` (semantics §2, §3)."""
@@ -93,6 +102,8 @@ def graph_of(step: StepDefinition) -> JsonObject:
         graph["wait"] = {"signal": step.wait.signal, "into": step.wait.into, "on_timeout": step.wait.on_timeout}
     if step.sleep_ms:
         graph["sleep"] = True
+    if step.workflow is not None:
+        graph["workflow"] = step.workflow
     if step.join is not None:
         graph["join"] = msgspec.to_builtins(step.join)
     if step.map is not None:
@@ -105,6 +116,15 @@ def graph_of(step: StepDefinition) -> JsonObject:
     }
     graph.update({name: value for name, (value, default) in flags.items() if value is not default})
     return graph
+
+
+def _child_fault(step: StepDefinition) -> str | None:
+    """What is wrong with a step that is a run of another workflow; None if nothing is."""
+    if step.workflow is not None and not is_name(step.workflow):
+        return f"{step.workflow!r} cannot name a workflow: use {NAME_RULE}"
+    if step.waits:
+        return "it states workflow and a wait: wait in a step of its own"
+    return None
 
 
 def declared_next(step: StepDefinition) -> tuple[str, ...]:

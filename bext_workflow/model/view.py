@@ -39,7 +39,7 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True):
     """One visit of a step.
 
     `status`: running, retrying, waiting, in_doubt, held, completed, failed, stopped, undoing, compensated or
-    left_in_place.
+    left_in_place. `child`: the id of the run that the step is, if it is one.
     """
 
     step: str
@@ -52,6 +52,7 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True):
     retry_at: str | None = None
     ended_at: str | None = None
     undone_at: str | None = None
+    child: str | None = None
 
 
 class WaitView(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +98,8 @@ PAUSED = "paused"
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """A run. In lists what is large or many is absent: `steps`, `context`, `waits` and the like.
 
-    `holds`: incident ids, and `paused`. `signals` are in the order in which they were accepted.
+    `holds`: incident ids, and `paused`. `signals` are in the order in which they were accepted. `parent`: the id of the
+    run that this one is a sub-workflow of.
     """
 
     run_id: str
@@ -112,6 +114,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     holds: list[str] | msgspec.UnsetType = msgspec.UNSET
     waits: list[WaitView] | msgspec.UnsetType = msgspec.UNSET
     signals: list[SignalView] | msgspec.UnsetType = msgspec.UNSET
+    parent: str | msgspec.UnsetType | None = msgspec.UNSET
     key: str | None = None
     tags: dict[str, str] = {}
     created_at: str

@@ -26,7 +26,7 @@ class WaitFor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An open wait. `due_at` (ms) of None: no bound; `for_ms`: the length that a person's retry renews.
 
     `next`: where the branch goes when the wait is over (None: where the definition says), `on_timeout`: where when its
-    time is.
+    time is. `child`: the run for whose end the branch waits; `stopping`: it has been told to stop.
     """
 
     next: str | tuple[str, ...] | None = None
@@ -35,6 +35,8 @@ class WaitFor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     due_at: int | None = None
     for_ms: int | None = None
     on_timeout: str | None = None
+    child: str | None = None
+    stopping: bool = False
 
     @property
     def key(self) -> str | None:

@@ -251,7 +251,8 @@ class Posted(msgspec.Struct, frozen=True):
 class HostRow(msgspec.Struct, frozen=True, kw_only=True):
     """A host that is alive. `served` are the (workflow, version, digest) of the definitions that it drives.
 
-    `only` is the id of the one run that it drives, for a command that waits for it; None: all that are served.
+    `only` is the id of the one run that it drives, with its children, for a command that waits for it; None: all that
+    are served.
     """
 
     host_id: str
@@ -340,15 +341,23 @@ class Store(Protocol):
         """Commits the members in one go; one result a member, in order. See the rules above."""
 
     async def claim(
-        self, owner: str, served: Collection[tuple[str, int]], *, now: int, limit: int, only: str | None = None
+        self,
+        owner: str,
+        served: Collection[tuple[str, int]],
+        *,
+        now: int,
+        limit: int,
+        only: Collection[str] | None = None,
     ) -> Sequence[Claimed]:
         """Makes up to `limit` runs `owner`'s: due (`wake_at` ≤ now) and nobody's, or left by an owner that is gone.
 
-        Only runs of `served`, and only the run of the id `only` if that is given; longest due first. Each claim raises
-        the fence.
+        Only runs of `served`, and only those with an id of `only` if that is given; longest due first. Each claim
+        raises the fence.
         """
 
-    async def next_wake(self, served: Collection[tuple[str, int]], *, only: str | None = None) -> int | None:
+    async def next_wake(
+        self, served: Collection[tuple[str, int]], *, only: Collection[str] | None = None
+    ) -> int | None:
         """The earliest `wake_at` of the runs that are nobody's and of `served` (and `only`, as in `claim`)."""
 
     async def with_acts(self, owner: str) -> Sequence[int]:
@@ -383,6 +392,9 @@ class Store(Protocol):
 
     async def find(self, prefix: str, *, limit: int = 2) -> Sequence[RunRow]:
         """Runs whose id begins with `prefix`."""
+
+    async def started(self, key_space: str, key: str) -> RunRow | None:
+        """The run that a start key began, if it is there."""
 
     async def runs(self, wanted: RunFilter, *, limit: int, before: str | None = None) -> Sequence[RunRow]:
         """Newest first (by run id, a UUIDv7), older than the run id `before`."""

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from bext_workflow.core.decide import Decision, decide
 from bext_workflow.core.evolve import fold
 from bext_workflow.core.inbox import take, write_act
-from bext_workflow.core.input import ActInput, Late
+from bext_workflow.core.input import ActInput, ChildEnd, Late
 from bext_workflow.core.state import Plan, State
 from bext_workflow.model.event import decode
 from bext_workflow.ports.store import Act, Judge, Loaded
@@ -32,8 +32,8 @@ def folded(plan: Plan, loaded: Loaded) -> State:
     return fold(plan, ((decode(row.kind, row.data), row.at) for row in loaded.events))
 
 
-def judge_of(plan: Plan, build: Build, *, by: str, reason: str, now: int) -> Judge:
-    """Judges an act against the run, with what is in its inbox already carried out.
+def judge_of(plan: Plan, build: Build, *, by: str, reason: str, now: int, audited: bool = True) -> Judge:
+    """Judges an act against the run, with what is in its inbox already carried out. What no person does is not audited.
 
     Raises what `build` and the rules of the core raise.
     """
@@ -45,7 +45,7 @@ def judge_of(plan: Plan, build: Build, *, by: str, reason: str, now: int) -> Jud
             return None
         decide(state, given, now=now)
         kind, data = write_act(given)
-        return Act(kind=kind, name=_NAMES[kind], by=by, data=data, reason=reason)
+        return Act(kind=kind, name=_NAMES[kind] if audited else "", by=by, data=data, reason=reason)
 
     return judge
 
@@ -56,7 +56,7 @@ def foreseen(plan: Plan, loaded: Loaded, build: Callable[[State, int], ActInput]
     return decide(state, build(state, loaded.run.inbox + 1), now=now)
 
 
-def late_act(late: Late, host_id: str) -> Act:
-    """A late result, as an act of the host: not a person's, so the audit does not list it."""
-    kind, data = write_act(late)
-    return Act(kind=kind, name="", by=f"host:{host_id}", data=data)
+def act_of_host(act: Late | ChildEnd, by: str) -> Act:
+    """What a host has to say to a run: no person's act, so the audit does not list it."""
+    kind, data = write_act(act)
+    return Act(kind=kind, name="", by=by, data=data)

@@ -30,6 +30,7 @@ def run_of_slot(
     run_id: str,
     at: int,
     context_bytes: int,
+    children: dict[str, tuple[int, str]],
 ) -> NewRun:
     """The run of a planned instant. Raises `InvalidJson`.
 
@@ -47,6 +48,7 @@ def run_of_slot(
         tags=tags,
         key=instant(slot),
         by=f"schedule:{schedule.id}",
+        children=children,
     )
     return NewRun(
         created=created,

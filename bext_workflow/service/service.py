@@ -10,7 +10,7 @@ from bext_workflow.core.input import ActInput, Cancel, Pause, Reopen, Resolve, R
 from bext_workflow.core.state import Plan, State
 from bext_workflow.core.waiting import refuse_signal
 from bext_workflow.errors import Conflict, Gone, InvalidJson, NotFound, StartKeyReused, Unavailable, UsageError
-from bext_workflow.model.definition import WorkflowDefinition, read_definition, write_definition
+from bext_workflow.model.definition import WorkflowDefinition
 from bext_workflow.model.event import RunCreated, decode
 from bext_workflow.model.json import EMPTY, Document, Json, detach
 from bext_workflow.model.names import NAME_RULE, is_name
@@ -34,6 +34,7 @@ from bext_workflow.ports.store import (
 from bext_workflow.service import views
 from bext_workflow.service.acting import Build, folded, foreseen, judge_of
 from bext_workflow.service.catalog import Catalog
+from bext_workflow.service.definitions import Definitions
 from bext_workflow.service.engine import Engine, stands_still
 from bext_workflow.service.protocols import (
     DEFAULT_LIMIT,
@@ -76,12 +77,11 @@ class Service:
     ) -> None:
         self._store = store
         self._engine = engine
-        self._catalog = catalog
+        self._definitions = Definitions(store, catalog, engine)
         self._clock = clock
         self._chance = chance
         self._context_bytes = context_bytes
         self._by = by
-        self._kept: dict[tuple[str, int, str], WorkflowDefinition] = {}
 
     # Runs
 
@@ -90,10 +90,10 @@ class Service:
 
     async def start_in(self, key_space: str, request: StartRequest, *, audit: AuditEntry | None = None) -> Started:
         """A start whose key is in another space than the callers' (semantics §6), or that the audit remembers."""
-        definition = await self._definition_to_start(request)
+        definition = await self._definitions.to_start(request.workflow, request.version)
         context = detach(request.context, max_bytes=self._context_bytes, what="the context")
         _check_labels(request)
-        await self._keep(definition)
+        await self._definitions.keep(definition)
         created = RunCreated(
             run_id=self._chance.new_id(),
             workflow=definition.id,
@@ -103,6 +103,7 @@ class Service:
             tags=request.tags,
             key=request.key,
             by=self._by,
+            children=await self._definitions.children_of(definition),
         )
         new = NewRun(
             created=created,
@@ -163,7 +164,7 @@ class Service:
         build = self._cancel(request)
         after = foreseen(plan, loaded, build, now=self._clock.now()).state
         steps = plan.definition.by_name
-        done = [entry.step for entry in newest_first(after.pending) if not steps[entry.step].hosted]
+        done = [entry.step for entry in newest_first(after.pending) if not steps[entry.step].waits]
         return CancelPlan(
             run_id=row.run_id,
             status=loaded.run.status,
@@ -292,36 +293,8 @@ class Service:
 
         return build
 
-    async def _definition_to_start(self, request: StartRequest) -> WorkflowDefinition:
-        """The version asked for, else the highest that a live host serves, else the highest in the config."""
-        if request.version is not None:
-            served = self._catalog.served(request.workflow, request.version)
-            if served is None:
-                raise self._catalog.unknown(request.workflow, request.version)
-            return served.definition
-        live = [one for one in await self._engine.served() or () if one[0] == request.workflow]
-        if live:
-            return await self._kept_definition(*max(live, key=lambda one: one[1]))
-        return self._catalog.highest(request.workflow).definition
-
-    async def _keep(self, definition: WorkflowDefinition) -> None:
-        key = definition.id, definition.version, definition.digest
-        if key not in self._kept:
-            if await self._store.definition(*key) is None:
-                await self._store.save_definition(*key, write_definition(definition))
-            self._kept[key] = definition
-
     async def _definition_of(self, row: RunRow) -> WorkflowDefinition:
-        return await self._kept_definition(row.workflow, row.version, row.digest)
-
-    async def _kept_definition(self, workflow: str, version: int, digest: str) -> WorkflowDefinition:
-        key = workflow, version, digest
-        if key not in self._kept:
-            body = await self._store.definition(*key)
-            if body is None:
-                raise NotFound(f"the store does not know the definition {digest} of {workflow!r} version {version}")
-            self._kept[key] = read_definition(body)
-        return self._kept[key]
+        return await self._definitions.kept(row.workflow, row.version, row.digest)
 
     async def _load(self, row: RunRow) -> tuple[Plan, Loaded]:
         return Plan(definition=await self._definition_of(row)), await self._store.load(row.rid)

@@ -8,8 +8,12 @@ import json
 import msgspec
 from msgspec.structs import replace
 
+from bext_workflow.core.state import State
+from bext_workflow.core.work import CallChild
+from bext_workflow.model.child import Parent
+from bext_workflow.model.definition import WorkflowDefinition
 from bext_workflow.model.event import RunCreated, rows
-from bext_workflow.model.json import JsonObject
+from bext_workflow.model.json import EMPTY, Document, JsonObject, dumps
 from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.ports.store import AuditEntry, Create, Index
 
@@ -55,6 +59,41 @@ def create_of(new: NewRun, *, owner: str | None) -> Create:
         tags=new.created.tags,
         audit=new.audit,
     )
+
+
+CHILD_SPACE = "child"
+"""Where the start keys of sub-workflows are: no caller can take one (semantics §6)."""
+
+
+def child_run(
+    state: State,
+    action: CallChild,
+    definition: WorkflowDefinition,
+    *,
+    run_id: str,
+    at: int,
+    children: dict[str, tuple[int, str]],
+) -> NewRun:
+    """The run that a step of `state`'s run is. It begins with the context that its branch has."""
+    context = state.context_of(action.branch).to_dict()
+    created = RunCreated(
+        run_id=run_id,
+        workflow=definition.id,
+        version=definition.version,
+        digest=definition.digest,
+        context=Document(dumps(context), context) if context else EMPTY,
+        tags=state.tags,
+        key=action.key,
+        by=state.by,
+        children=children,
+        parent=Parent(run_id=state.run_id, step=action.step, visit=action.visit, depth=depth_of(state) + 1),
+    )
+    return NewRun(created=created, first_step=definition.first, at=at, fingerprint=action.key, key_space=CHILD_SPACE)
+
+
+def depth_of(state: State) -> int:
+    """How many runs are above this one."""
+    return 0 if state.parent is None else state.parent.depth
 
 
 def callers_space(workflow: str) -> str:

@@ -28,7 +28,7 @@ def steps_of(state: State, journal: Journal) -> list[StepView]:
         steps.stand(branch)
     if left_in_place(state):
         for entry in newest_first(state.pending):
-            if not state.plan.step(entry.step).hosted:
+            if not state.plan.step(entry.step).waits:
                 steps.change(entry.branch, entry.step, entry.visit, status="left_in_place")
     return steps.views()
 
@@ -61,7 +61,7 @@ class _Steps:
             step=step, visit=visit, branch=branch, status="running", attempts=0, idempotency_key=key
         )
         if self._state.plan.step(step).hosted:
-            changes["attempts"] = 0  # the host waits there, and calls nothing
+            changes["attempts"] = 0  # no code is called there
         self._views[step + place, visit] = msgspec.structs.replace(known, **changes)
 
     def _told(self, event: _OfVisit, **changes: object) -> None:
@@ -96,6 +96,7 @@ class _Steps:
                 self._told(event, status="stopped", reason=event.reason, retry_at=None, ended_at=instant(at))
             case _:
                 self._tell_wait(event, at)
+                self._tell_child(event)
                 self._tell_undo(event, at)
 
     def _tell_wait(self, event: Event, at: int) -> None:
@@ -107,6 +108,15 @@ class _Steps:
                 self._told(event, status="completed", ended_at=instant(at))
             case events.WaitEnded(how=WaitEnd.STOP) if self._state.plan.step(event.step).hosted:
                 self._told(event, status="stopped", ended_at=instant(at))
+            case _:
+                return
+
+    def _tell_child(self, event: Event) -> None:
+        match event:
+            case events.ChildStarted():
+                self._told(event, status="running", child=event.run_id)
+            case events.ChildUndoAsked():
+                self._told(event, status="undoing")
             case _:
                 return
 
@@ -130,7 +140,7 @@ class _Steps:
     def stand(self, branch: Branch) -> None:
         """The visit at which a live branch stands, of which the journal may say nothing yet."""
         state = self._state
-        if branch.phase is Phase.WAITING:
+        if branch.phase is Phase.WAITING and branch.child is None:
             self.change(branch.id, branch.step, branch.visit, status="waiting")
         elif branch.phase is Phase.READY and state.started_at is not None:
             known = self._views.get((branch.step + branch.place, branch.visit))

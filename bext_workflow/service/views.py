@@ -59,6 +59,7 @@ def just_created(new: NewRun) -> RunView:
         holds=[],
         waits=[],
         signals=[],
+        parent=None,
         key=created.key,
         tags=created.tags,
         created_at=at,
@@ -77,6 +78,7 @@ def whole(row: RunRow, state: State, journal: Journal, inbox: Sequence[InboxRow]
         holds=[*(incident.id for incident in state.incidents), *([PAUSED] if state.paused else [])],
         waits=waits_of(state, journal),
         signals=signals_of(journal, inbox),
+        parent=None if state.parent is None else state.parent.run_id,
     )
 
 

@@ -46,7 +46,7 @@ def signals_of(journal: Sequence[tuple[Event, int]], inbox: Sequence[InboxRow]) 
 
 def _open_waits(state: State) -> Iterator[tuple[Branch, WaitFor]]:
     for branch in state.branches:
-        if branch.phase is Phase.WAITING and branch.wait is not None:
+        if branch.phase is Phase.WAITING and branch.wait is not None and branch.child is None:
             yield branch, branch.wait
 
 

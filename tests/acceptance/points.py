@@ -72,7 +72,13 @@ class WatchedStore(SqliteStore):
         return results
 
     async def claim(
-        self, owner: str, served: Collection[tuple[str, int]], *, now: int, limit: int, only: str | None = None
+        self,
+        owner: str,
+        served: Collection[tuple[str, int]],
+        *,
+        now: int,
+        limit: int,
+        only: Collection[str] | None = None,
     ) -> Sequence[Claimed]:
         self._points.passing("before claim")
         claimed = await super().claim(owner, served, now=now, limit=limit, only=only)

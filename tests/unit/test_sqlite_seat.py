@@ -124,7 +124,7 @@ async def test_only_who_has_the_seat_takes_what_others_own(path: Path) -> None:
         run = await started(store)
         await committed(store, creation(2, owner=None))
 
-        assert list(await other.claim("host-b", SERVED, now=1_000, limit=9, only=run.run_id)) == []
+        assert list(await other.claim("host-b", SERVED, now=1_000, limit=9, only=[run.run_id])) == []
         claimed = await other.claim("host-b", SERVED, now=1_000, limit=9)
 
         assert [one.loaded.run.rid for one in claimed] == [run.rid + 1]

@@ -47,7 +47,7 @@ def claim(
     served: Collection[tuple[str, int]],
     now: int,
     limit: int,
-    only: str | None,
+    only: Collection[str] | None,
 ) -> list[Claimed]:
     """Who has the seat takes what others own, too: they are dead."""
     given = {
@@ -56,7 +56,7 @@ def claim(
         "now": now,
         "limit": limit,
         "alone": seat.mine(owner),
-        "only": only,
+        "only": _json(only or ()),
     }
     name = "claimable" if only is None else "claimable_only"
     with writing(connection):
@@ -69,9 +69,11 @@ def claim(
     return [Claimed(run, bool(row["orphan"])) for run, row in zip(loaded, found, strict=True)]
 
 
-def next_wake(connection: sqlite3.Connection, served: Collection[tuple[str, int]], only: str | None) -> int | None:
+def next_wake(
+    connection: sqlite3.Connection, served: Collection[tuple[str, int]], only: Collection[str] | None
+) -> int | None:
     name = "next_wake" if only is None else "next_wake_only"
-    row = connection.execute(_SQL[name], {"served": _json(served), "only": only}).fetchone()
+    row = connection.execute(_SQL[name], {"served": _json(served), "only": _json(only or ())}).fetchone()
     return None if row is None else row["wake_at"]
 
 
@@ -79,5 +81,5 @@ def with_acts(connection: sqlite3.Connection, owner: str) -> Sequence[int]:
     return [rid for (rid,) in connection.execute(_SQL["with_acts"], (owner,))]
 
 
-def _json(served: Collection[tuple[object, ...]]) -> str:
-    return dumps(list(served)).decode()
+def _json(values: Collection[object]) -> str:
+    return dumps(list(values)).decode()

@@ -57,6 +57,11 @@ def find(connection: sqlite3.Connection, prefix: str, limit: int) -> list[RunRow
     return [run_of(row) for row in connection.execute(_SQL["find"], {"prefix": prefix, "limit": limit})]
 
 
+def started(connection: sqlite3.Connection, key_space: str, key: str) -> RunRow | None:
+    row = connection.execute(_SQL["started"], (key_space, key)).fetchone()
+    return None if row is None else run_of(row)
+
+
 def runs(connection: sqlite3.Connection, wanted: RunFilter, limit: int, before: str | None) -> list[RunRow]:
     """A page of each status, merged: each of them is one stretch of the index."""
     given = {

@@ -86,13 +86,21 @@ class SqliteStore:
         return await self._write(partial(write, batch=batch))
 
     async def claim(
-        self, owner: str, served: Collection[tuple[str, int]], *, now: int, limit: int, only: str | None = None
+        self,
+        owner: str,
+        served: Collection[tuple[str, int]],
+        *,
+        now: int,
+        limit: int,
+        only: Collection[str] | None = None,
     ) -> Sequence[Claimed]:
         return await self._write(
             partial(claims.claim, seat=self._seat, owner=owner, served=served, now=now, limit=limit, only=only)
         )
 
-    async def next_wake(self, served: Collection[tuple[str, int]], *, only: str | None = None) -> int | None:
+    async def next_wake(
+        self, served: Collection[tuple[str, int]], *, only: Collection[str] | None = None
+    ) -> int | None:
         return await self._write(partial(claims.next_wake, served=served, only=only))
 
     async def with_acts(self, owner: str) -> Sequence[int]:
@@ -120,6 +128,9 @@ class SqliteStore:
 
     async def find(self, prefix: str, *, limit: int = 2) -> Sequence[RunRow]:
         return await self._read(partial(reading.find, prefix=prefix, limit=limit))
+
+    async def started(self, key_space: str, key: str) -> RunRow | None:
+        return await self._read(partial(reading.started, key_space=key_space, key=key))
 
     async def runs(self, wanted: RunFilter, *, limit: int, before: str | None = None) -> Sequence[RunRow]:
         return await self._read(partial(reading.runs, wanted=wanted, limit=limit, before=before))

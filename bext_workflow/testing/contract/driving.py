@@ -135,13 +135,13 @@ class DrivingContract(StoreCase):
         )
 
         async def claim(number: int, limit: int = 9) -> list[str]:
-            claimed = await store.claim("host-a", SERVED, now=1_000, limit=limit, only=run_id(number))
+            claimed = await store.claim("host-a", SERVED, now=1_000, limit=limit, only=[run_id(number)])
             return [one.loaded.run.run_id for one in claimed]
 
         assert await claim(1, limit=0) == []
         assert [await claim(number) for number in (1, 2, 3, 5, 6, 7)] == [[run_id(1)], [], [], [], [], []]
-        assert await store.next_wake(SERVED, only=run_id(2)) == 2_000
-        assert [await store.next_wake(SERVED, only=run_id(number)) for number in (3, 5, 6, 7)] == [None] * 4
+        assert await store.next_wake(SERVED, only=[run_id(2)]) == 2_000
+        assert [await store.next_wake(SERVED, only=[run_id(number)]) for number in (3, 5, 6, 7)] == [None] * 4
 
     async def test_claim_of_one_orphan_only(self, store: Store) -> None:
         await store.join(host())
@@ -149,7 +149,7 @@ class DrivingContract(StoreCase):
         await store.leave("host-a")
         await store.join(host("host-b"))
 
-        (claimed,) = await store.claim("host-b", SERVED, now=1_000, limit=9, only=run_id(2))
+        (claimed,) = await store.claim("host-b", SERVED, now=1_000, limit=9, only=[run_id(2)])
 
         assert (claimed.orphan, claimed.loaded.run.run_id) == (True, run_id(2))
         assert (await row(store, claimed.loaded.run.rid)).owner == "host-b"

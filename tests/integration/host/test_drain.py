@@ -149,7 +149,13 @@ class SlowClaims(RiggedStore):
         self.go_on = asyncio.Event()
 
     async def claim(
-        self, owner: str, served: Collection[tuple[str, int]], *, now: int, limit: int, only: str | None = None
+        self,
+        owner: str,
+        served: Collection[tuple[str, int]],
+        *,
+        now: int,
+        limit: int,
+        only: Collection[str] | None = None,
     ) -> Sequence[Claimed]:
         claimed = await super().claim(owner, served, now=now, limit=limit, only=only)
         if claimed:

@@ -43,6 +43,7 @@ from bext_workflow.core.work import (
 )
 from bext_workflow.core.work import (
     Begin,
+    CallChild,
     Compensate,
     Execute,
     Expire,
@@ -50,6 +51,9 @@ from bext_workflow.core.work import (
     Notify,
     Open,
     Settle,
+    StopChild,
+    TellParent,
+    UndoChild,
     Verify,
     wake_at,
     wakes_after,
@@ -260,6 +264,8 @@ class World:
 
     def _begin(self, action: Due) -> None:
         match action:
+            case CallChild() | StopChild() | UndoChild() | TellParent():
+                raise AssertionError("no definition that is drawn here has sub-workflows")
             case Begin() | Settle() | Open() | Fire() | Expire():
                 self._move(move_of(action))
             case Verify():

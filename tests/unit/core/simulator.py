@@ -44,6 +44,7 @@ from bext_workflow.core.waiting import refuse_signal
 from bext_workflow.core.work import Action as Due
 from bext_workflow.core.work import (
     Begin,
+    CallChild,
     Compensate,
     Execute,
     Expire,
@@ -51,6 +52,9 @@ from bext_workflow.core.work import (
     Notify,
     Open,
     Settle,
+    StopChild,
+    TellParent,
+    UndoChild,
     Verify,
     wake_at,
     work,
@@ -204,6 +208,8 @@ class World:
 
     def _perform(self, action: Due) -> None:
         match action:
+            case CallChild() | StopChild() | UndoChild() | TellParent():
+                raise AssertionError("no definition that is drawn here has sub-workflows")
             case Begin() | Settle() | Open() | Fire() | Expire():
                 self._conclude(move_of(action))
             case Verify():

@@ -7,7 +7,18 @@ from typing import get_args
 import pytest
 
 from bext_workflow.core.inbox import read_act, take, write_act
-from bext_workflow.core.input import ActInput, Cancel, Late, Pause, Reopen, Resolve, Resume, Signalled
+from bext_workflow.core.input import (
+    ActInput,
+    Cancel,
+    ChildEnd,
+    Late,
+    ParentUndo,
+    Pause,
+    Reopen,
+    Resolve,
+    Resume,
+    Signalled,
+)
 from bext_workflow.model.event import ActIgnored, Event, StopRequested
 from bext_workflow.model.status import Action, Call, WorkflowStatus
 from bext_workflow.ports.store import InboxRow
@@ -32,6 +43,9 @@ ACTS: list[ActInput] = [
     Late(act=3, call=Call.UNDO, step="pay", visit=2, attempt=4, evidence={"returned": "ok"}),
     Signalled(act=3, by="ann", at=NOON, name="go"),
     Signalled(act=3, by="ann", at=NOON, name="go", payload={"deep": [None, {"ä": -0.0}]}, id="s-1"),
+    ChildEnd(act=3, key="r-1:ship", run_id="r-2", ending=1, status=WorkflowStatus.COMPLETED, result=document({"n": 1})),
+    ChildEnd(act=3, key="r-1:ship", run_id="r-2", ending=2, status=WorkflowStatus.FAILED, failure="no", left=True),
+    ParentUndo(act=3, by="ann", reason="undone"),
     Pause(act=3, by="ann", reason="have a look"),
     Resume(act=3, by="ann", reason="looked"),
 ]
@@ -39,7 +53,7 @@ ACTS: list[ActInput] = [
 
 def row(act: ActInput, n: int = 3) -> InboxRow:
     kind, data = write_act(act)
-    return InboxRow(n=n, at=NOON, kind=kind, by="" if isinstance(act, Late) else act.by, data=data)
+    return InboxRow(n=n, at=NOON, kind=kind, by="" if isinstance(act, Late | ChildEnd) else act.by, data=data)
 
 
 def test_every_act_stands_above() -> None:

@@ -26,9 +26,9 @@ WITH served AS (
     SELECT json_extract(value, '$[0]') AS workflow, json_extract(value, '$[1]') AS version FROM json_each(:served)
 )
 SELECT rid, owner IS NOT NULL AS orphan FROM runs
-WHERE run_id = :only AND (workflow, version) IN (SELECT workflow, version FROM served)
+WHERE run_id IN (SELECT value FROM json_each(:only)) AND (workflow, version) IN (SELECT workflow, version FROM served)
     AND CASE WHEN owner IS NULL THEN wake_at <= :now ELSE :alone AND owner <> :owner END
-LIMIT :limit;
+ORDER BY wake_at LIMIT :limit;
 
 -- name: take
 UPDATE runs SET owner = ?, fence = fence + 1 WHERE rid IN (SELECT value FROM json_each(?));
@@ -46,7 +46,9 @@ WITH served AS (
     SELECT json_extract(value, '$[0]') AS workflow, json_extract(value, '$[1]') AS version FROM json_each(:served)
 )
 SELECT wake_at FROM runs
-WHERE run_id = :only AND owner IS NULL AND (workflow, version) IN (SELECT workflow, version FROM served);
+WHERE run_id IN (SELECT value FROM json_each(:only)) AND owner IS NULL AND wake_at IS NOT NULL
+    AND (workflow, version) IN (SELECT workflow, version FROM served)
+ORDER BY wake_at LIMIT 1;
 
 -- From the inbox, which is all but empty, to the runs.
 -- name: with_acts

@@ -24,6 +24,9 @@ WHERE rid IN (SELECT value FROM json_each(?)) ORDER BY rid, n;
 -- name: find
 SELECT * FROM runs WHERE run_id >= :prefix AND run_id < :prefix || char(1114111) ORDER BY run_id LIMIT :limit;
 
+-- name: started
+SELECT runs.* FROM start_keys JOIN runs ON runs.run_id = start_keys.run_id WHERE space = ? AND start_keys.key = ?;
+
 -- A page of one status, so that it walks one stretch of the index, in order.
 -- name: runs_of_status
 SELECT * FROM runs
