@@ -101,6 +101,16 @@ CODES = {
         "A step that the host does itself says how code is called, and there is no code to call.",
         "Leave it out; a wait is bounded by its own timeout_ms.",
     ),
+    "child-unserved": Code(
+        Severity.ERROR,
+        "A step is a run of a workflow that nothing here serves: no run of its own workflow can be started.",
+        "Correct the name, or add the plugin that serves it.",
+    ),
+    "child-cycle": Code(
+        Severity.WARNING,
+        "A workflow runs itself, through its sub-workflows: runs that are nested too deep fail.",
+        "Lead out of the cycle by a next that does not run the sub-workflow again.",
+    ),
     "slow-to-fail": Code(
         Severity.INFO,
         "A step may try for more than a day before it counts as failed.",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from bext_workflow.checks.children import check_children
 from bext_workflow.checks.codes import finding
 from bext_workflow.checks.graphs import check_graph
 from bext_workflow.checks.policies import check_policies, check_undo
@@ -84,6 +85,7 @@ def _of_registry(config: Config, registry: Registry) -> Iterator[Finding]:
     }
     for (workflow, version), served in registry.served.items():
         yield from _of_workflow(served, f"{workflow}@{version}", stated.get((workflow, version), []))
+    yield from check_children(registry)
 
 
 def _of_left_out(one: LeftOut) -> Iterator[Finding]:

@@ -61,6 +61,8 @@ def _check_hosted(step: StepDefinition, definition: WorkflowDefinition, where: s
     idle = [key for key in OF_RUN_STEP if getattr(own, key) != getattr(plain, key)]
     if idle:
         yield finding("wait-says-too-much", where, f"the host does it, and it states {', '.join(idle)}")
+    if not step.waits:
+        return
     bound = definition.timeout_ms
     longest = step.wait.timeout_ms if step.wait is not None else step.sleep_ms
     if longest == 0 and bound == 0:

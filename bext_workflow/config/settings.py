@@ -124,7 +124,6 @@ class Step(Table):
 
     later = {
         "heartbeat_ms": "give the step a timeout_ms",
-        "workflow": "start the other run from a step, with a key of its own",
         "transactional": "let the step use run.idempotency_key",
         "rate": "limit the rate inside the step",
         "on_incident": "watch `bext-host incidents list`",
@@ -156,6 +155,10 @@ class Step(Table):
         default=None, description='the host waits here for a signal, such as { signal = "approved", timeout_ms = 5000 }'
     )
     sleep_ms: Milliseconds = Field(default=0, description="the host waits here so long; 0: the step is the plugin's")
+    workflow: Name | None = Field(
+        default=None,
+        description="the step is a run of this workflow, a sub-workflow; its result comes under the step's name",
+    )
     max_visits: Count = Field(default=10_000, description="bound of a loop through this step")
 
 

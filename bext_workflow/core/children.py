@@ -74,7 +74,7 @@ def ended(draft: Draft, given: ChildEnd) -> None:
 def undo_for_parent(draft: Draft, given: ParentUndo) -> None:
     """The parent walks back over this run. Raises `Conflict` where there is no way back (semantics §7)."""
     state = draft.state
-    if state.status is WorkflowStatus.COMPENSATING:
+    if being_undone(state):
         draft.add(ActIgnored(act=given.act, kind="undo", reason="it is being undone already"))
         return
     refuse_undo(state)
@@ -95,6 +95,11 @@ def refuse_undo(state: State) -> None:
             )
     if state.undo is not None:
         raise Conflict("the child is FAILED and a person has closed its undo", mend="undo the rest by hand")
+
+
+def being_undone(state: State) -> bool:
+    """Whether this run walks back already; its end will be told."""
+    return state.compensating and not state.status.terminal
 
 
 def nothing_left(state: State) -> bool:

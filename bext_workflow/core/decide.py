@@ -54,12 +54,12 @@ LEGAL: dict[type, frozenset[WorkflowStatus]] = {
     Finished: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.SUSPENDED}),
     Verified: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.COMPENSATING, WorkflowStatus.SUSPENDED}),
     Opened: frozenset({WorkflowStatus.RUNNING}),
-    ChildCalled: LIVE - {WorkflowStatus.PENDING},
-    ChildStopped: LIVE - {WorkflowStatus.PENDING},
+    ChildCalled: _ANY - {WorkflowStatus.PENDING},
+    ChildStopped: _ANY - {WorkflowStatus.PENDING},
     ChildUndoing: _ANY - {WorkflowStatus.PENDING},
     ChildEnd: _ANY,
-    ParentUndo: _ANY,
-    Told: TERMINAL | {WorkflowStatus.RUNNING, WorkflowStatus.COMPENSATING, WorkflowStatus.SUSPENDED},
+    ParentUndo: TERMINAL | {WorkflowStatus.COMPENSATING, WorkflowStatus.SUSPENDED},
+    Told: _ANY - {WorkflowStatus.PENDING},
     TimerDue: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.WAITING, WorkflowStatus.SUSPENDED}),
     Expired: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.WAITING, WorkflowStatus.SUSPENDED}),
     Settled: LIVE - {WorkflowStatus.COMPENSATING},
@@ -74,7 +74,8 @@ LEGAL: dict[type, frozenset[WorkflowStatus]] = {
     Pause: LIVE,
     Resume: LIVE,
 }
-"""The statuses in which each input makes sense."""
+"""The statuses in which each input makes sense. What is done with a child makes sense, and changes nothing, when the
+child has told of its end before it is known here."""
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):

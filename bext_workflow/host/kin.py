@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import assert_never
 
-from bext_workflow.core.children import nothing_left
+from bext_workflow.core.children import being_undone, nothing_left
 from bext_workflow.core.input import (
     Cancel,
     ChildCalled,
@@ -30,7 +30,7 @@ from bext_workflow.errors import BextError, Conflict, Gone, NotFound
 from bext_workflow.host.patience import patiently
 from bext_workflow.host.progress import Progress
 from bext_workflow.host.shop import Shop
-from bext_workflow.model.child import MAX_DEPTH
+from bext_workflow.model.child import MAX_NESTED
 from bext_workflow.model.json import EMPTY
 from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.ports.store import Act, Committed, Existing, Loaded, Refused, RunRow
@@ -98,8 +98,8 @@ class Kinship:
 
     async def _new_run(self, action: CallChild) -> NewRun:
         state, workflow = self._state, self._workflow_of(action)
-        if depth_of(state) >= MAX_DEPTH:
-            raise Conflict(f"runs are nested {MAX_DEPTH} deep at most")
+        if depth_of(state) >= MAX_NESTED:
+            raise Conflict(f"runs are nested {MAX_NESTED} deep at most")
         definition = await self._shop.definitions.kept(workflow, *state.versions[workflow])
         children = await self._shop.definitions.children_of(definition)
         new_id, now = self._shop.chance.new_id(), self._shop.clock.now()
@@ -132,7 +132,7 @@ class Kinship:
         def build(state: State, act: int) -> ParentUndo | None:
             nonlocal undone
             undone = nothing_left(state)
-            if undone or state.status is WorkflowStatus.COMPENSATING:
+            if undone or being_undone(state):
                 return None
             return ParentUndo(act=act, by=self._name, reason=f"its parent {self._state.run_id} is being undone")
 

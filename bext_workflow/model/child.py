@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-MAX_DEPTH = 16
+MAX_NESTED = 16
 """How deep runs may be nested: a workflow that calls itself comes to an end."""
 
 

@@ -114,6 +114,11 @@ def _changes_of_waiting(own: StepDefinition, of: StepEntry) -> Iterator[tuple[st
     """Each (key, words) by which the entry would change what the plugin's own step waits for (semantics §10)."""
     if "sleep_ms" in of.stated and bool(of.stated["sleep_ms"]) != bool(own.sleep_ms):
         yield "sleep_ms", "sleeps in the plugin's own workflow" if own.sleep_ms else "is no sleep of the plugin's own"
+    if of.stated.get("workflow", own.workflow) != own.workflow:
+        yield (
+            "workflow",
+            f"runs {own.workflow!r}" if own.workflow else "is no sub-workflow in the plugin's own workflow",
+        )
     if of.wait is None:
         return
     if own.wait is None:
@@ -160,7 +165,7 @@ def _refuse_what_needs_code(of: StepEntry, entry: WorkflowEntry, index: int) -> 
     for key, value in of.says().items():
         if key in OF_RUN_STEP and value is not OF_RUN_STEP[key]:
             raise entry.fault(
-                f"step {of.name!r} is done by the host, which waits there: no code is called that {key} could be about",
+                f"step {of.name!r} is done by the host itself: no code is called that {key} could be about",
                 mend="leave the key out; a wait is bounded by its own timeout_ms, a loop by max_visits",
                 under=f".steps[{index}].{key}",
             )

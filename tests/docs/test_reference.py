@@ -19,6 +19,7 @@ from bext_workflow.faces.http import reading as requests
 from bext_workflow.faces.http.app import MAX_BODY_BYTES
 from bext_workflow.host import invoke
 from bext_workflow.host.reading import MAX_RETRY_MS, MAX_UNDO_DATA_BYTES
+from bext_workflow.model.child import MAX_NESTED
 from bext_workflow.model.cron import MAX_LINE
 from bext_workflow.model.json import MAX_DEPTH
 from bext_workflow.model.names import NAME_RULE
@@ -144,6 +145,7 @@ def test_the_bounds_that_are_not_settings() -> None:
         "body of an HTTP request": f"{MAX_BODY_BYTES // 1024**2} MiB",
         "start key": f"1 to {MAX_KEY} characters",
         "`cron`": f"{MAX_LINE} characters",
+        "runs in runs, sub-workflows": f"{MAX_NESTED} deep",
         'slots that `catch_up = "all"` makes up for': f"{MAX_CAUGHT_UP}, the last ones",
         "a slot counts as in time": f"for {ON_TIME_MS // 1000} s",
         "tags": f"{MAX_TAGS} a run; key and tags together 64 KiB as JSON",

@@ -221,7 +221,7 @@ class TestOverlayOfWaits:
             (
                 waiting(rest=", pivot = true"),
                 "steps[3].pivot",
-                "step 'rest' is done by the host, which waits there: no code is called that pivot could be about",
+                "step 'rest' is done by the host itself: no code is called that pivot could be about",
             ),
         ],
     )

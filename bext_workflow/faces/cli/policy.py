@@ -25,6 +25,8 @@ def _told(step: StepDefinition) -> Iterator[str]:
         yield ", ".join(_waited_for(step.wait))
     elif step.sleep_ms:
         yield f"waits {duration(step.sleep_ms)}"
+    elif step.workflow is not None:
+        yield f"runs the workflow {step.workflow}"
     else:
         yield _tries(step.retries)
         if step.retry_on:

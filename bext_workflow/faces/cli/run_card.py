@@ -76,6 +76,9 @@ def _draw(screen: Screen, card: Card, session: Session) -> None:
     if run.steps:
         screen.heading("Steps")
         screen.table(("step", "status", "attempts", "ended", "reason"), map(_step_row, run.steps))
+    if children := [(_visit(step), Cell(step.child)) for step in run.steps or () if step.child is not None]:
+        screen.heading("Sub-workflows")
+        screen.fields(children)
     if run.context:
         screen.heading("Context")
         screen.fields(_values(run.context))
@@ -112,6 +115,8 @@ def _fields(run: RunView) -> Iterator[tuple[str, Cell]]:
         yield "failure", Cell(run.failure, "red")
     if run.left_in_place:
         yield "left in place", cells.listed(run.left_in_place)
+    if run.parent:
+        yield "parent", Cell(run.parent)
     if run.key is not None:
         yield "key", cells.text(run.key)
     if run.tags:

@@ -11,6 +11,11 @@ from bext_workflow.core.work import Begin, Expire, Fire, Open, Settle
 from bext_workflow.model.event import Event
 from bext_workflow.model.status import Action
 
+OF_CHILDREN = frozenset(
+    {"child_started", "child_ended", "child_stop_asked", "child_undo_asked", "parent_told", "undo_requested"}
+)
+"""Kinds of events of sub-workflows, which are no part of the simulated definitions."""
+
 INTERRUPTED = Lost(reason="interrupted by a cancel")
 
 

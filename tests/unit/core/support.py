@@ -10,6 +10,10 @@ from bext_workflow.core.inbox import take, write_act
 from bext_workflow.core.input import (
     Begun,
     Cancel,
+    ChildCalled,
+    ChildEnd,
+    ChildStopped,
+    ChildUndoing,
     Continued,
     End,
     Expired,
@@ -20,6 +24,7 @@ from bext_workflow.core.input import (
     Lost,
     Notified,
     Opened,
+    ParentUndo,
     Parked,
     Pause,
     Recovered,
@@ -30,12 +35,14 @@ from bext_workflow.core.input import (
     Settled,
     Signalled,
     TimerDue,
+    Told,
     Undone,
 )
 from bext_workflow.core.state import Branch, Incident, Plan, State
 from bext_workflow.core.waiting import refuse_signal
 from bext_workflow.core.work import Action as Due
 from bext_workflow.core.work import (
+    CallChild,
     Compensate,
     Execute,
     Expire,
@@ -43,10 +50,14 @@ from bext_workflow.core.work import (
     Notify,
     Open,
     Settle,
+    StopChild,
+    TellParent,
+    UndoChild,
     left_in_place,
     wake_at,
     work,
 )
+from bext_workflow.model.child import Parent
 from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
 from bext_workflow.model.event import Event, RunCreated, decode, encode, kind_of
 from bext_workflow.model.json import EMPTY, Document, Json, dumps
@@ -56,7 +67,7 @@ from bext_workflow.model.status import Action, Call, WorkflowStatus
 from bext_workflow.model.wait import WaitDefinition, WaitFor
 from bext_workflow.ports.store import InboxRow
 
-RUN_ID = "r-1"
+RUN_ID, CHILD_ID = "r-1", "r-2"
 NOON = 1_800_000_000_000
 
 D = TypeVar("D", bound=Due)
@@ -97,6 +108,11 @@ def asks(name: str = "ask", signal: str = "go", *, branches: tuple[str, ...] = (
     return StepDefinition(name=name, branches=branches, wait=WaitDefinition(signal=signal, **fields))
 
 
+def calls(name: str = "ship", workflow: str = "shipping", **fields: Json) -> StepDefinition:
+    """A step that is a run of another workflow."""
+    return StepDefinition(name=name, workflow=workflow, **fields)
+
+
 def naps(name: str = "nap", ms: int = 500, **fields: Json) -> StepDefinition:
     """A step that the host does: it sleeps."""
     return StepDefinition(name=name, sleep_ms=ms, **fields)
@@ -116,7 +132,7 @@ def plan(
 class Saga:
     """Drives a run by hand as a host would. After each decision the journal, read back, must give the same state."""
 
-    def __init__(self, plan: Plan, *, begun: bool = True, context: Json = None) -> None:
+    def __init__(self, plan: Plan, *, begun: bool = True, context: Json = None, parent: Parent | None = None) -> None:
         self.now = NOON
         self.acts = 0
         created = RunCreated(
@@ -126,6 +142,7 @@ class Saga:
             digest=plan.definition.digest,
             context=document(context or {}),
             begun=begun,
+            parent=parent,
         )
         self.state = initial(plan, created, self.now)
         self.journal: list[tuple[str, bytes, int]] = [(kind_of(created), encode(created), self.now)]
@@ -346,6 +363,57 @@ class Saga:
                 undo_data=undo_data,
             )
         )
+
+    # What a child does
+
+    def call_child(self, run_id: str = CHILD_ID) -> list[str]:
+        """Starts the child that is due."""
+        action = self.due(CallChild)
+        return self.give(ChildCalled(branch=action.branch, key=action.key, run_id=run_id))
+
+    def child_ends(
+        self,
+        status: WorkflowStatus,
+        *,
+        key: str = f"{RUN_ID}:ship",
+        run_id: str = CHILD_ID,
+        ending: int = 1,
+        left: bool = False,
+        **result: Json,
+    ) -> list[str]:
+        """A child has told of its end."""
+        self.acts += 1
+        failure = None if status is WorkflowStatus.COMPLETED else "no"
+        return self.give(
+            ChildEnd(
+                act=self.acts,
+                key=key,
+                run_id=run_id,
+                ending=ending,
+                status=status,
+                failure=failure,
+                result=document(result),
+                left=left,
+            )
+        )
+
+    def stop_child(self) -> StopChild:
+        """Tells the child that is due to stop."""
+        action = self.due(StopChild)
+        self.give(ChildStopped(branch=action.branch, run_id=action.run_id))
+        return action
+
+    def undo_child(self, *, undone: bool = False, refused: str | None = None) -> list[str]:
+        """Tells the child that is due to undo."""
+        return self.give(ChildUndoing(run_id=self.due(UndoChild).run_id, undone=undone, refused=refused))
+
+    def undo_for_parent(self) -> list[str]:
+        self.acts += 1
+        return self.give(ParentUndo(act=self.acts, by="run:above", reason="its parent is being undone"))
+
+    def tell_parent(self) -> list[str]:
+        action = next(one for one in work(self.state, self.now) if isinstance(one, TellParent))
+        return self.give(Told(ending=action.ending))
 
     def _to_next_call(self) -> None:
         self.now = max(self.now, wake_at(self.state) or 0)

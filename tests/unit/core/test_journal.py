@@ -10,6 +10,7 @@ from bext_workflow.core.decide import decide
 from bext_workflow.core.evolve import evolve, fold
 from bext_workflow.core.input import Finished, Intended, Late, Settled, Undone
 from bext_workflow.core.work import wake_at, work
+from bext_workflow.model.child import Parent
 from bext_workflow.model.event import KINDS, decode, encode, kind_of
 from bext_workflow.model.fork import JoinDefinition
 from bext_workflow.model.json import JsonObject, dumps
@@ -24,6 +25,7 @@ from tests.unit.core.support import (
     TIMED_OUT,
     Saga,
     asks,
+    calls,
     charge,
     done,
     naps,
@@ -127,7 +129,33 @@ def raced() -> Saga:
     return saga.run(done())
 
 
+def of_children() -> Saga:
+    """A child that completes and is undone, one that is stopped; the run is a child itself, and is undone twice."""
+    saga = Saga(plan(calls("ship"), step("b")), parent=Parent(run_id="r-0", step="order", visit=1))
+    saga.call_child()
+    saga.child_ends(WorkflowStatus.COMPLETED, parcel="p-1")
+    saga.run(done())
+    saga.tell_parent()
+    saga.undo_for_parent()
+    saga.undo(None)
+    saga.undo_child()
+    saga.child_ends(WorkflowStatus.COMPENSATED, ending=2)
+    saga.tell_parent()
+    return saga
+
+
+def stopped_with_a_child() -> Saga:
+    saga = Saga(plan(calls()))
+    saga.call_child()
+    saga.cancel()
+    saga.stop_child()
+    saga.child_ends(WorkflowStatus.CANCELLED)
+    return saga
+
+
 JOURNEYS = {
+    of_children: WorkflowStatus.COMPENSATED,
+    stopped_with_a_child: WorkflowStatus.CANCELLED,
     raced: WorkflowStatus.COMPLETED,
     waited: WorkflowStatus.COMPLETED,
     timed_out: WorkflowStatus.COMPENSATED,

@@ -12,6 +12,10 @@ from bext_workflow.core.decide import LEGAL, decide
 from bext_workflow.core.input import (
     Begun,
     Cancel,
+    ChildCalled,
+    ChildEnd,
+    ChildStopped,
+    ChildUndoing,
     Expired,
     Finished,
     Input,
@@ -19,6 +23,7 @@ from bext_workflow.core.input import (
     Late,
     Notified,
     Opened,
+    ParentUndo,
     Pause,
     Recovered,
     Reopen,
@@ -27,6 +32,7 @@ from bext_workflow.core.input import (
     Settled,
     Signalled,
     TimerDue,
+    Told,
     Undone,
     Verified,
 )
@@ -36,7 +42,23 @@ from bext_workflow.errors import Conflict
 from bext_workflow.model.outcome import Unknown
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
 from bext_workflow.model.wait import WaitFor
-from tests.unit.core.support import AGAIN, NO, NO_AND_LEAVE, NOON, RAISED, Saga, asks, charge, done, parked, plan, step
+from tests.unit.core.support import (
+    AGAIN,
+    CHILD_ID,
+    NO,
+    NO_AND_LEAVE,
+    NOON,
+    RAISED,
+    RUN_ID,
+    Saga,
+    asks,
+    calls,
+    charge,
+    done,
+    parked,
+    plan,
+    step,
+)
 
 GRID = """
            PENDING RUNNING WAITING SUSPENDED COMPENSATING COMPLETED COMPENSATED FAILED CANCELLED
@@ -45,6 +67,12 @@ Intended      .       x       x        x          x           x          x      
 Finished      .       x       .        x          .           .          .         .       .
 Verified      .       x       .        x          x           .          .         .       .
 Opened        .       x       .        .          .           .          .         .       .
+ChildCalled   .       x       -        -          -           -          -         -       -
+ChildStopped  .       x       -        -          -           -          -         -       -
+ChildUndoing  .       -       -        -          x           -          -         -       -
+ChildEnd      x       x       x        x          x           x          x         x       x
+ParentUndo    .       .       .        .          x           x          x         x       x
+Told          .       x       x        x          x           x          x         x       x
 TimerDue      .       x       x        x          .           .          .         .       .
 Expired       .       x       x        x          .           .          .         .       .
 Settled       x       x       x        x          .           .          .         .       .
@@ -59,15 +87,13 @@ Signalled     x       x       x        x          x           x          x      
 Pause         x       x       x        x          x           .          .         .       .
 Resume        x       .       .        x          .           .          .         .       .
 """
-"""Which input makes sense in which status, written down a second time."""
+"""Which input makes sense in which status, written down a second time; `-`: it is taken, and nothing follows."""
 
 
-def _grid() -> dict[tuple[WorkflowStatus, str], bool]:
+def _grid() -> dict[tuple[WorkflowStatus, str], str]:
     head, *rows = (line.split() for line in GRID.strip().splitlines())
     return {
-        (WorkflowStatus(status), name): mark == "x"
-        for name, *marks in rows
-        for status, mark in zip(head, marks, strict=True)
+        (WorkflowStatus(status), name): mark for name, *marks in rows for status, mark in zip(head, marks, strict=True)
     }
 
 
@@ -122,8 +148,23 @@ def _beside(state: State) -> State:
     return replace(state, branches=(*state.branches, other))
 
 
+def _with_child() -> Saga:
+    saga = Saga(plan(calls(), step("b")))
+    saga.call_child()
+    return saga
+
+
+def _undoing_a_child() -> State:
+    saga = _with_child()
+    saga.child_ends(WorkflowStatus.COMPLETED)
+    return saga.run(NO).state
+
+
 SPECIAL: dict[tuple[WorkflowStatus, str], Callable[[], State]] = {
     (WorkflowStatus.RUNNING, "Opened"): lambda: Saga(plan(asks())).state,
+    (WorkflowStatus.RUNNING, "ChildCalled"): lambda: Saga(plan(calls())).state,
+    (WorkflowStatus.RUNNING, "ChildStopped"): lambda: _stopped(_with_child()),
+    (WorkflowStatus.COMPENSATING, "ChildUndoing"): _undoing_a_child,
     (WorkflowStatus.RUNNING, "TimerDue"): lambda: _beside(_ended_once().state),
     (WorkflowStatus.WAITING, "Settled"): lambda: _stopped(_ended_once().run(parked("go"))),
     (WorkflowStatus.SUSPENDED, "Finished"): _paused_in_a_call,
@@ -167,6 +208,14 @@ INPUTS: dict[str, Callable[[State], Input]] = {
     "Reopen": lambda _: Reopen(act=9, by="ann", reason="mended"),
     "Resolve": _resolve,
     "Opened": lambda _: Opened(branch=0),
+    "ChildCalled": lambda _: ChildCalled(branch=0, key=f"{RUN_ID}:ship", run_id=CHILD_ID),
+    "ChildStopped": lambda _: ChildStopped(branch=0, run_id=CHILD_ID),
+    "ChildUndoing": lambda _: ChildUndoing(run_id=CHILD_ID),
+    "ChildEnd": lambda _: ChildEnd(
+        act=9, key=f"{RUN_ID}:ship", run_id=CHILD_ID, ending=1, status=WorkflowStatus.COMPLETED
+    ),
+    "ParentUndo": lambda _: ParentUndo(act=9, by="run:above", reason="its parent is being undone"),
+    "Told": lambda _: Told(ending=1),
     "TimerDue": lambda state: TimerDue(branch=len(state.branches) - 1),
     "Expired": lambda _: Expired(),
     "Signalled": lambda _: Signalled(act=9, by="ann", at=NOON, name="go", payload=1),
@@ -186,11 +235,14 @@ def test_every_status_takes_its_inputs_and_refuses_the_others(status: WorkflowSt
     state = SPECIAL.get((status, name), STATES[status])()
     assert state.status is status
     given = INPUTS[name](state)
-    if _grid()[status, name]:
-        assert decide(state, given, now=NOON).events
-    else:
-        with pytest.raises(Conflict, match=str(status)):
-            decide(state, given, now=NOON)
+    match _grid()[status, name]:
+        case "x":
+            assert decide(state, given, now=NOON).events
+        case "-":
+            assert decide(state, given, now=NOON).state is state
+        case _:
+            with pytest.raises(Conflict, match=str(status)):
+                decide(state, given, now=NOON)
 
 
 @pytest.mark.parametrize(
