@@ -9,11 +9,13 @@ import pytest
 
 from bext_workflow import RetryPolicy, StepDefinition, WorkflowDefinition
 from bext_workflow.checks import CODES, check_live, examine, make_report
+from bext_workflow.checks.children import check_children
 from bext_workflow.checks.graphs import check_graph
 from bext_workflow.checks.policies import check_policies, check_undo, longest_ms
 from bext_workflow.model.json import Json
 from bext_workflow.model.wait import WaitDefinition
 from bext_workflow.service.wiring import Finding, Report, Severity
+from tests.integration.host.support import Calls, plugin, registry
 from tests.unit.plugin_support import PLUGIN, Install, installer
 from tests.unit.test_config import SPEC, write
 
@@ -181,6 +183,34 @@ class TestWaits:
         ]
         assert self.found(step("a", sleep_ms=1, retry_on=("X",)))[0][1].endswith("retry_on")
         assert self.found(step("a", sleep_ms=1), retry_on=("X",)) == []
+
+
+class TestChildren:
+    def codes(self, **children: tuple[str, ...]) -> list[tuple[str, str]]:
+        """Of workflows by name, each with the workflows that it runs."""
+        definitions = [
+            WorkflowDefinition(id=name, steps=(step("a"), *(step(f"run-{one}", workflow=one) for one in runs)))
+            for name, runs in children.items()
+        ]
+        return codes(list(check_children(registry(plugin(Calls().run_step, *definitions)))))
+
+    def test_a_tree_is_fine(self) -> None:
+        assert self.codes(order=("ship", "bill"), ship=("label",), bill=("label",), label=()) == []
+
+    def test_what_nobody_serves(self) -> None:
+        assert self.codes(order=("ship",)) == [("child-unserved", "order@1, step run-ship")]
+
+    def test_a_cycle_is_told_of_each_workflow_in_it_and_of_no_other(self) -> None:
+        assert self.codes(order=("ship",), ship=("label",), label=("ship",)) == [
+            ("child-cycle", "ship@1"),
+            ("child-cycle", "label@1"),
+        ]
+
+    def test_a_workflow_that_runs_itself(self) -> None:
+        assert self.codes(order=("order",)) == [("child-cycle", "order@1")]
+
+    def test_a_sub_workflow_is_no_wait(self) -> None:
+        assert policies(workflow="ship") == []
 
 
 class TestUndo:

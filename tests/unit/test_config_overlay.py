@@ -207,6 +207,11 @@ class TestOverlayOfWaits:
                 "step 'pack' is no wait of the plugin's own",
             ),
             (waiting(pack=", sleep_ms = 5"), "steps[0].sleep_ms", "step 'pack' is no sleep of the plugin's own"),
+            (
+                waiting(pack=', workflow = "other"'),
+                "steps[0].workflow",
+                "step 'pack' is no sub-workflow in the plugin's own workflow",
+            ),
             (waiting(", sleep_ms = 5"), "steps[1].sleep_ms", "step 'approve' is no sleep of the plugin's own"),
             (
                 waiting(rest=", sleep_ms = 0"),

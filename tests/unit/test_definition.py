@@ -11,6 +11,7 @@ from bext_workflow.model.definition import error_names
 from bext_workflow.model.graph import graph_diff
 from bext_workflow.model.json import Json
 from bext_workflow.model.names import is_name
+from bext_workflow.model.wait import WaitDefinition
 
 
 def step(name: str, **settings: Json) -> StepDefinition:
@@ -63,6 +64,24 @@ class TestGraph:
         assert order.targets("a") == ("c", "d", "b")
         assert order.targets("b") == ("end", "c")
         assert order.targets("d") == ("end",)
+
+    def test_sub_workflows_are_graph_and_are_the_hosts_own(self) -> None:
+        order = workflow(step("a", workflow="ship"), step("b"), step("c", workflow="ship"), step("d", workflow="bill"))
+        assert order.sub_workflows == ("ship", "bill")
+        assert (order.by_name["a"].hosted, order.by_name["a"].waits) == (True, False)
+        assert order.digest != workflow(step("a"), *order.steps[1:]).digest
+
+    @pytest.mark.parametrize(
+        ("settings", "reason"),
+        [
+            ({"workflow": "no name"}, "'no name' cannot name a workflow"),
+            ({"workflow": "ship", "sleep_ms": 5}, "it states workflow and a wait"),
+            ({"workflow": "ship", "wait": WaitDefinition(signal="go")}, "it states workflow and a wait"),
+        ],
+    )
+    def test_a_sub_workflow_is_nothing_else(self, settings: dict[str, Json], reason: str) -> None:
+        with pytest.raises(DefinitionError, match=reason):
+            step("a", **settings)
 
     def test_no_steps(self) -> None:
         assert "no steps" in refusal()

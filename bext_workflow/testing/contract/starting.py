@@ -40,6 +40,15 @@ async def run_ids(store: Store) -> list[str]:
 
 
 class StartingContract(StoreCase):
+    async def test_a_run_is_found_by_its_start_key_in_its_own_space(self, store: Store) -> None:
+        """Semantics §6: keys of children live in a space of their own."""
+        await written(store, [keyed(1)])
+        found = await store.started("workflow:checkout", "order-7")
+        assert found is not None
+        assert found.run_id == run_id(1)
+        assert await store.started("child", "order-7") is None
+        assert await store.started("workflow:checkout", "order-8") is None
+
     async def test_create_keeps_every_field_of_the_run(self, store: Store) -> None:
         index = Index(status=WorkflowStatus.PENDING, step="pack", wake_at=2_000, failure="none yet", started_at=7)
         create = Create(

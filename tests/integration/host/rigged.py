@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from bext_workflow.errors import StoreUnavailable
 from bext_workflow.model.json import Json
-from bext_workflow.ports.store import Create, LeaseLost, Loaded, Member, Result
+from bext_workflow.ports.store import Create, Judge, LeaseLost, Loaded, Member, Posted, Result
 from bext_workflow.stores import SqliteStore
 from bext_workflow.stores.sqlite.worker import Worker
 from bext_workflow.testing.clock import FakeClock
@@ -35,6 +35,8 @@ class RiggedStore(SqliteStore):
         self.refuse: Callable[[Member], Result | None] = lambda _: None
         self.around: Callable[[int, bool], Awaitable[None]] | None = None
         """Told of each write by its number, before it is made, and again once it is, before anybody has its answer."""
+        self.durable: Callable[[], None] = lambda: None
+        """Told of each write and each act once it is made, before anybody has its answer."""
         self._failures: list[bool] = []
         self._number = 0
         self._moved = asyncio.Event()
@@ -110,6 +112,7 @@ class RiggedStore(SqliteStore):
         number = self._number
         await self._tell(number, after=False)
         results = await self._write_members(list(batch))
+        self.durable()
         await self._tell(number, after=True)
         if failure is True:
             raise StoreUnavailable(TROUBLE)
@@ -140,6 +143,13 @@ class RiggedStore(SqliteStore):
         self.writing.set()
         results = iter(await super().write(taken) if taken else ())
         return [next(results) if verdict is None else verdict for verdict in refused]
+
+    async def post(self, run_id: str, judge: Judge, *, at: int) -> Posted:
+        if self.dead:
+            raise StoreUnavailable(TROUBLE)
+        posted = await super().post(run_id, judge, at=at)
+        self.durable()
+        return posted
 
     async def load(self, rid: int, *, after: int = 0) -> Loaded:
         loaded = await super().load(rid, after=after)

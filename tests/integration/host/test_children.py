@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+import pytest
+
+from bext_workflow.errors import Conflict, NotFound
+from bext_workflow.model.child import MAX_NESTED
 from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
+from bext_workflow.model.fork import MapDefinition
 from bext_workflow.model.outcome import StepOutcome
 from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
 from bext_workflow.model.view import RunView
-from bext_workflow.service.protocols import SignalRequest
-from tests.integration.host.support import Calls, Desk, Hosted, hosting, saga, step, workflow
+from bext_workflow.service.protocols import RunQuery, SignalRequest
+from tests.integration.host.support import Calls, Desk, Hosted, desk, hosting, saga, step, workflow
 
 FAIL = StepOutcome.Fail("no", compensate=True)
 LEAVE = StepOutcome.Fail("no", compensate=False)
@@ -88,6 +100,88 @@ async def test_what_a_failed_child_has_left_in_place_is_undone_by_its_parents_wa
 
     assert (run.status, child.status) == (WorkflowStatus.COMPENSATED, WorkflowStatus.COMPENSATED)
     assert calls.made == ["pay", "pick", "post", "undo_pick", "undo_pay"]
+
+
+async def test_children_have_children_and_the_walk_goes_through_all_of_them() -> None:
+    inner = workflow("label", id_="labelling")
+    shipping = workflow("pick", step("print", workflow="labelling"), "post", id_="shipping")
+    calls = Calls(thank=[FAIL])
+    async with hosting(saga(calls, *shop("thank", shipping=shipping), inner)) as hosted:
+        run = await hosted.settled(await hosted.start())
+
+    assert run.status is WorkflowStatus.COMPENSATED
+    assert calls.made[-4:] == ["undo_post", "undo_label", "undo_pick", "undo_pay"]
+
+
+async def test_a_workflow_that_runs_itself_comes_to_an_end() -> None:
+    calls = Calls()
+    async with hosting(saga(calls, workflow("dig", step("deeper", workflow="order")))) as hosted:
+        run_id = await hosted.start()
+        run = await hosted.settled(run_id)
+        runs = (await hosted.service.list(RunQuery())).items
+        deepest = runs[0]
+
+    assert run.status is WorkflowStatus.COMPENSATED
+    assert len(runs) == MAX_NESTED + 1
+    assert deepest.failure == f"sub-workflow 'order' cannot be started: runs are nested {MAX_NESTED} deep at most"
+    assert calls.made == ["dig"] * (MAX_NESTED + 1) + ["undo_dig"] * (MAX_NESTED + 1)
+
+
+async def test_a_start_is_refused_where_nobody_serves_a_sub_workflow() -> None:
+    async with hosting(saga(Calls(), shop()[0])) as hosted:
+        with pytest.raises(NotFound, match="no workflow 'shipping' is served"):
+            await hosted.start()
+
+
+async def test_the_version_of_a_child_is_fixed_when_its_parent_starts(tmp_path: Path) -> None:
+    """§7: a version that comes later is for later runs."""
+    order, shipping = shop()
+    later = workflow("send", id_="shipping", version=2)
+    calls = Calls(pay=[StepOutcome.Wait(signal="paid")])
+    async with hosting(saga(calls, order, shipping), tmp_path / "bext.db") as hosted:
+        run_id = await hosted.start()
+        await hosted.reaches(run_id, WorkflowStatus.WAITING)
+    async with hosting(saga(calls, order, shipping, later), tmp_path / "bext.db") as hosted:
+        await signal(hosted, run_id, "paid")
+        await hosted.reaches(run_id, WorkflowStatus.COMPLETED)
+        assert (await child_of(hosted, run_id)).version == 1
+        assert (await child_of(hosted, (await hosted.settled(await hosted.start())).run_id)).version == 2
+
+
+async def test_a_command_that_drives_one_run_drives_its_children_too(tmp_path: Path) -> None:
+    """§11: and no other run."""
+    served = saga(Calls(), *shop("thank"))
+    async with desk(served, tmp_path / "bext.db") as desked:
+        run_id, other = await desked.start(), await desked.start()
+    async with hosting(served, tmp_path / "bext.db", only=run_id) as hosted:
+        assert (await hosted.settled(run_id)).status is WorkflowStatus.COMPLETED
+        assert await hosted.status(other) is WorkflowStatus.PENDING
+
+
+async def test_each_item_of_a_map_ships_in_a_run_of_its_own() -> None:
+    """P10: the last one fails; those that had shipped are undone, in the reverse order of their ends."""
+    order = workflow(
+        step("split", map=MapDefinition(over="parcels", at="ship", join="thank", max_concurrency=2)),
+        step("ship", workflow="shipping", next="thank"),
+        "thank",
+    )
+    calls = Calls(post=[continues(), continues(), FAIL])
+    async with hosting(saga(calls, order, workflow("post", id_="shipping"))) as hosted:
+        run = await hosted.settled(await hosted.start(parcels=["a", "b", "c"]))
+
+    assert run.status is WorkflowStatus.COMPENSATED
+    assert calls.made.count("undo_post") == 2
+
+
+async def test_a_retry_past_the_pivot_ships_again_in_another_run() -> None:
+    order = workflow(step("pay", pivot=True), step("ship", workflow="shipping"))
+    calls = Calls(post=[FAIL])
+    async with hosting(saga(calls, order, workflow("post", id_="shipping"))) as hosted:
+        run_id = await hosted.start()
+        assert (await hosted.settled(run_id)).status is WorkflowStatus.SUSPENDED
+        await hosted.resolve(run_id, Action.RETRY)
+        assert (await hosted.settled(run_id)).status is WorkflowStatus.COMPLETED
+        assert (await child_of(hosted, run_id)).key == f"{run_id}:ship~2"
 
 
 # Backward
@@ -187,6 +281,86 @@ async def test_a_child_that_wins_against_the_cancel_is_undone() -> None:
         await hosted.settled(run_id)
         await hosted.resolve(run_id, Action.UNDONE)
         assert (await hosted.settled(run_id)).status is WorkflowStatus.COMPENSATED
+
+
+# Crashes
+
+
+async def _fails_after_the_child(hosted: Hosted) -> str:
+    return await hosted.start(key="k")
+
+
+async def _is_cancelled_while_the_child_waits(hosted: Hosted) -> str:
+    run_id = await hosted.start(key="k")
+    child = await until_child(hosted, run_id)
+    await hosted.reaches(child.run_id, WorkflowStatus.WAITING, WorkflowStatus.COMPENSATED)
+    with suppress(Conflict):  # by the next host it may have been cancelled already
+        await hosted.cancel(run_id)
+    return run_id
+
+
+FATES: dict[Callable[[Hosted], Awaitable[str]], dict[str, list[object]]] = {
+    _fails_after_the_child: {"thank": [FAIL] * 2},
+    _is_cancelled_while_the_child_waits: {"post": [StepOutcome.Wait(signal="posted")] * 2},
+}
+
+
+def _scripted(act: Callable[[Hosted], Awaitable[str]]) -> Calls:
+    return Calls({call: [*script] for call, script in FATES[act].items()})
+
+
+async def _lives(calls: Calls, path: Path, act: Callable[[Hosted], Awaitable[str]], *, dies_at: int) -> int:
+    """A host that dies right after its n-th durable write or act. How many there were."""
+    count = 0
+    async with hosting(saga(calls, *shop("thank")), path) as hosted:
+
+        def durable() -> None:
+            nonlocal count
+            count += 1
+            if count == dies_at:
+                hosted.dies()
+                over.set()
+
+        over = asyncio.Event()
+        hosted.store.durable = durable
+        async with anyio.create_task_group() as tasks:
+
+            async def live() -> None:
+                run_id = await act(hosted)
+                await hosted.reaches(run_id, WorkflowStatus.COMPENSATED)
+                await hosted.host.idle()
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(live)
+            await over.wait()
+            tasks.cancel_scope.cancel()
+    return count
+
+
+@pytest.mark.tier("ci")
+@pytest.mark.parametrize("act", FATES)
+async def test_after_a_death_at_any_moment_parent_and_child_end_as_without_it(
+    act: Callable[[Hosted], Awaitable[str]], tmp_path: Path
+) -> None:
+    """P1, P3, P11, P16: one child, each step and each undo once, but for the call that the death cut off."""
+    moments = await _lives(
+        Calls({call: [*script] for call, script in FATES[act].items()}), tmp_path / "whole.db", act, dies_at=0
+    )
+    assert moments > 8
+    for moment in range(1, moments + 1):
+        path = tmp_path / f"{moment}.db"
+        calls = _scripted(act)
+        await _lives(calls, path, act, dies_at=moment)
+        async with hosting(saga(calls, *shop("thank")), path) as hosted:
+            run_id = await act(hosted)
+            await hosted.reaches(run_id, WorkflowStatus.COMPENSATED)
+            runs = (await hosted.service.list(RunQuery())).items
+            assert [run.status for run in runs] == [WorkflowStatus.COMPENSATED] * 2, moment
+            made = Counter(zip(calls.made, (run.idempotency_key for run in calls.runs), strict=True))
+            assert len(made) <= len(calls.made) <= len(made) + 1, moment
+            undone = [call for call in dict.fromkeys(calls.made) if call.startswith("undo_")]
+            done = [call for call in dict.fromkeys(calls.made) if not call.startswith("undo_")]
+            assert undone == [f"undo_{call}" for call in reversed(done) if call != "thank"], moment
 
 
 async def signal(hosted: Hosted, run_id: str, name: str) -> None:
