@@ -14,13 +14,15 @@ if TYPE_CHECKING:
     from bext_workflow.model.run import WorkflowRun
     from bext_workflow.model.schedule import CatchUp, Overlap, ScheduleDefinition
     from bext_workflow.model.status import WorkflowStatus
-    from bext_workflow.model.wait import WaitDefinition
+    from bext_workflow.model.wait import ApprovalDefinition, NotBy, WaitDefinition
     from bext_workflow.plugin.markers import hookimpl
 
 __all__ = [
+    "ApprovalDefinition",
     "CatchUp",
     "JoinDefinition",
     "MapDefinition",
+    "NotBy",
     "NotDone",
     "OnConflict",
     "OnExhausted",
@@ -39,9 +41,11 @@ __all__ = [
 ]
 
 _HOME = {
+    "ApprovalDefinition": "model.wait",
     "CatchUp": "model.schedule",
     "JoinDefinition": "model.fork",
     "MapDefinition": "model.fork",
+    "NotBy": "model.wait",
     "NotDone": "model.outcome",
     "OnConflict": "model.fork",
     "OnExhausted": "model.policy",

@@ -22,6 +22,7 @@ from pydantic.fields import FieldInfo
 from bext_workflow.checks import CODES
 from bext_workflow.client import HttpClient
 from bext_workflow.config.settings import (
+    Approval,
     Host,
     Join,
     Limits,
@@ -40,7 +41,7 @@ from bext_workflow.faces.cli.exits import Exit, of_error, of_status
 from bext_workflow.faces.cli.lazy import Lazy, LazyGroup
 from bext_workflow.faces.cli.options import GLOBALS
 from bext_workflow.faces.cli.tree import PROGRAM, root
-from bext_workflow.faces.http.app import create_http_app
+from bext_workflow.faces.http.app import Services, create_http_app
 from bext_workflow.faces.http.problem import TYPE_PREFIX, problem_of
 from bext_workflow.model.event import KINDS
 from bext_workflow.model.json import Json, JsonObject
@@ -72,6 +73,7 @@ TABLES: dict[str, type[Table]] = {
     "[[plugins.schedules]]": Schedule,
     "steps": Step,
     "wait": Wait,
+    "approval": Approval,
     "join": Join,
     "map": Map,
     "retries": Retries,
@@ -135,7 +137,7 @@ def config() -> str:
 
 
 def _fields(table: type[Table]) -> Iterator[tuple[str, FieldInfo]]:
-    yield from table.model_fields.items()
+    yield from table.by_key().items()
 
 
 def _type(field: FieldInfo) -> str:
@@ -300,14 +302,8 @@ class _Ready:
 def _openapi() -> JsonObject:
     async def fetch() -> Json:
         async with HttpClient("http://localhost", None) as never_called:
-            app = create_http_app(
-                runs=never_called,
-                operations=never_called,
-                workflows=never_called,
-                schedules=never_called,
-                host=_Ready(),
-                metrics=str,
-            )
+            given = Services(never_called, never_called, never_called, never_called, never_called, _Ready())
+            app = create_http_app(given, metrics=str)
             async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as browser:
                 return (await browser.get("/openapi.json")).json()
 

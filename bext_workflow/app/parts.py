@@ -19,6 +19,7 @@ from bext_workflow.plugin.registry import Registry, load_plugins
 from bext_workflow.ports.clock import Chance, Clock
 from bext_workflow.ports.store import Store
 from bext_workflow.ports.telemetry import Telemetry
+from bext_workflow.service.approvals import ApprovalService
 from bext_workflow.service.catalog import Catalog
 from bext_workflow.service.engine import Engine
 from bext_workflow.service.schedules import ScheduleService
@@ -62,6 +63,10 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     def schedules(self, service: Service, *, by: str) -> ScheduleService:
         """The schedules over these parts, for one who acts as `by`."""
         return ScheduleService(registry=self.registry, store=self.store, service=service, clock=self.clock, by=by)
+
+    def approvals(self, service: Service, *, by: str) -> ApprovalService:
+        """The approvals over these parts, for one who decides as `by`."""
+        return ApprovalService(store=self.store, service=service, clock=self.clock, by=by)
 
     def catalog(self) -> Catalog:
         return Catalog(self.registry)

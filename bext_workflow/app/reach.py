@@ -16,7 +16,7 @@ from bext_workflow.host.host import Host
 from bext_workflow.host.telemetry import HostTelemetry
 from bext_workflow.model.view import RunView
 from bext_workflow.service.engine import Engine, StoreEngine, stands_still
-from bext_workflow.service.protocols import Operations, Runs, Schedules, Workflows
+from bext_workflow.service.protocols import Approvals, Operations, Runs, Schedules, Workflows
 from bext_workflow.service.wiring import Reached, Target
 
 _SLICE_MS = 30_000
@@ -49,6 +49,7 @@ class Remote:
         self.operations: Operations = client
         self.workflows: Workflows = client
         self.schedules: Schedules = client
+        self.approvals: Approvals = client
 
     async def drive(self, run_id: str, *, wait_ms: int | None) -> RunView:
         """The host drives; this waits."""
@@ -70,6 +71,7 @@ class Direct:
         self.operations: Operations = service
         self.workflows: Workflows = parts.catalog()
         self.schedules: Schedules = parts.schedules(service, by=by)
+        self.approvals: Approvals = parts.approvals(service, by=by)
 
     async def drive(self, run_id: str, *, wait_ms: int | None) -> RunView:
         """Waits for the host if there is one; else takes the driver's seat for this one run (semantics §11).

@@ -17,7 +17,7 @@ from bext_workflow.app.collector import calm_collector
 from bext_workflow.app.logs import logger_for
 from bext_workflow.app.parts import Parts, load
 from bext_workflow.config import parse_listen
-from bext_workflow.faces.http.app import HttpApp, create_http_app
+from bext_workflow.faces.http.app import HttpApp, Services, create_http_app
 from bext_workflow.faces.http.server import opened, serve_http
 from bext_workflow.host.host import Host, HostSettings
 from bext_workflow.host.telemetry import HostTelemetry
@@ -63,12 +63,16 @@ def _settings(parts: Parts, options: ServeOptions) -> HostSettings:
 
 def _http_app(parts: Parts, host: Host, telemetry: HostTelemetry, *, listens_on: str) -> HttpApp:
     service = parts.service(host, by="anonymous")
-    return create_http_app(
+    given = Services(
         runs=service,
         operations=service,
         workflows=parts.catalog(),
         schedules=parts.schedules(service, by="anonymous"),
+        approvals=parts.approvals(service, by="anonymous"),
         host=host,
+    )
+    return create_http_app(
+        given,
         metrics=lambda: telemetry.exposition().decode(),
         allowed_hosts=[listens_on],
     )

@@ -13,11 +13,12 @@ import msgspec
 from uuid_utils import uuid7
 
 from bext_workflow.client.wire import POLL_MS, Wire, header_value
-from bext_workflow.errors import NotFound, UsageError
+from bext_workflow.errors import NotAllowed, NotFound, UsageError
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.names import NAME_RULE, is_name
 from bext_workflow.model.status import TERMINAL, WorkflowStatus
 from bext_workflow.model.view import (
+    ApprovalView,
     EventView,
     FireView,
     IncidentView,
@@ -33,6 +34,8 @@ from bext_workflow.service.protocols import (
     Acknowledged,
     CancelPlan,
     CancelRequest,
+    CompleteRequest,
+    DecideRequest,
     ResolveRequest,
     RetryRequest,
     RunQuery,
@@ -48,7 +51,7 @@ _SETTLED = TERMINAL | {WorkflowStatus.SUSPENDED, WorkflowStatus.WAITING}
 
 
 class HttpClient:
-    """`Runs`, `Operations`, `Workflows` and `Schedules` of the host at `url`; an async context manager.
+    """`Runs`, `Operations`, `Workflows`, `Schedules` and `Approvals` of the host at `url`; an async context manager.
 
     Besides the errors of the protocols, every call raises `Unavailable` when no host answers there. `transport`
     replaces the network. Raises `UsageError` for a URL or a token that cannot be one.
@@ -132,6 +135,28 @@ class HttpClient:
 
     async def resolve(self, incident_id: str, request: ResolveRequest) -> Acknowledged:
         return await self._post(f"{_incident(incident_id)}/resolve", request, Acknowledged)
+
+    async def approvals(
+        self,
+        *,
+        run_id: str | None = None,
+        open_only: bool = True,
+        limit: int = DEFAULT_LIMIT,
+        cursor: str | None = None,
+    ) -> Page[ApprovalView]:
+        return await self._get(
+            "/approvals", Page[ApprovalView], run_id=run_id, open_only=open_only, limit=limit, cursor=cursor
+        )
+
+    async def decide(self, approval_id: str, request: DecideRequest) -> Acknowledged:
+        """Raises `NotAllowed`: the host cannot know who asks."""
+        raise NotAllowed(
+            "over HTTP nobody is known, so that nobody may decide",
+            mend="give the token of the wait in place of the id, or decide on the store itself, without --url",
+        )
+
+    async def complete(self, token: str, request: CompleteRequest) -> Acknowledged:
+        return await self._post(f"/waits/{_segment(token, 'wait')}/complete", request, Acknowledged)
 
     async def workflows(self) -> Sequence[WorkflowView]:
         return (await self._get("/workflows", Page[WorkflowView])).items

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from bext_workflow.config.problems import ConfigProblems, key_path, raise_any, translated
 from bext_workflow.config.reading import choose_config, read_toml, wrong_nesting
 from bext_workflow.config.secrets import masked, resolve
-from bext_workflow.config.settings import Host, Plugin, Schedule, Settings, Step, Table, Workflow
+from bext_workflow.config.settings import Host, Plugin, Schedule, Settings, Step, Table, Wait, Workflow
 from bext_workflow.config.values import Address, parse_listen
 from bext_workflow.errors import ConfigError, InvalidJson
 from bext_workflow.model.fork import JoinDefinition, MapDefinition
@@ -98,12 +98,16 @@ def effective(config: Config) -> JsonObject:
             {
                 **plugin.model_dump(mode="json", exclude={"config", "workflows", "schedules"}),
                 "config": masked(plugin.config or {}),
-                "workflows": [one.model_dump(mode="json", exclude_unset=True) for one in plugin.workflows],
-                "schedules": [one.model_dump(mode="json", exclude_unset=True) for one in plugin.schedules],
+                "workflows": [_as_stated(one) for one in plugin.workflows],
+                "schedules": [_as_stated(one) for one in plugin.schedules],
             }
             for plugin in config.settings.plugins
         ],
     }
+
+
+def _as_stated(table: Table) -> JsonObject:
+    return table.model_dump(mode="json", exclude_unset=True, by_alias=True)
 
 
 def _duplicates(checked: Settings, file: str) -> Iterator[ConfigError]:
@@ -163,7 +167,7 @@ def _workflow_entry(workflow: Workflow, file: Path, path: str) -> WorkflowEntry:
     return WorkflowEntry(
         id=workflow.id,
         version=workflow.version,
-        stated=_stated(workflow, but={"id", "version", "steps"}),
+        stated=workflow.stated(but={"id", "version", "steps"}),
         steps=tuple(_step_entry(step) for step in workflow.steps),
         file=str(file),
         path=path,
@@ -176,32 +180,32 @@ def _schedule_entry(schedule: Schedule, file: Path, path: str, context_bytes: in
     except InvalidJson as error:
         where = f"{path}.context{error.path.removeprefix('$')}"
         raise ConfigError(error.reason, file=str(file), path=where, mend=error.mend or "use plain values") from None
-    return ScheduleEntry(id=schedule.id, stated=_stated(schedule, but={"id"}), file=str(file), path=path)
+    return ScheduleEntry(id=schedule.id, stated=schedule.stated(but={"id"}), file=str(file), path=path)
 
 
 def _step_entry(step: Step) -> StepEntry:
     tables = {"retries", "compensation_retries"} & step.model_fields_set
     return StepEntry(
         name=step.name,
-        stated=_stated(step, but={"name", "retries", "compensation_retries", "wait", "join", "map"}) | _fork(step),
-        retries=_stated(step.retries) if "retries" in tables else {},
-        compensation_retries=_stated(step.compensation_retries) if "compensation_retries" in tables else {},
-        wait=None if step.wait is None else _stated(step.wait),
+        stated=step.stated(but={"name", "retries", "compensation_retries", "wait", "join", "map"}) | _fork(step),
+        retries=step.retries.stated() if "retries" in tables else {},
+        compensation_retries=step.compensation_retries.stated() if "compensation_retries" in tables else {},
+        wait=None if step.wait is None else _waits(step.wait),
     )
+
+
+def _waits(wait: Wait) -> JsonObject:
+    stated = wait.stated()
+    if wait.approval is not None:
+        stated["approval"] = wait.approval.stated()
+    return stated
 
 
 def _fork(step: Step) -> JsonObject:
     """What the step states of how it forks, as the definition has it."""
     stated: JsonObject = {}
     if step.join is not None:
-        stated["join"] = JoinDefinition(**_stated(step.join))
+        stated["join"] = JoinDefinition(**step.join.stated())
     if step.map is not None:
-        stated["map"] = MapDefinition(**_stated(step.map))
+        stated["map"] = MapDefinition(**step.map.stated())
     return stated
-
-
-def _stated(table: Table, *, but: Collection[str] = ()) -> JsonObject:
-    """The keys that the file states, in the order of the fields."""
-    return {
-        key: getattr(table, key) for key in type(table).model_fields if key in table.model_fields_set and key not in but
-    }

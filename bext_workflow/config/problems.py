@@ -113,7 +113,7 @@ def _unknown_key(location: Location) -> tuple[str, str]:
     table = _table_at(above)
     if key in table.later:
         return "is not yet supported", table.later[str(key)]
-    known = list(table.model_fields)
+    known = list(table.by_key())
     near = difflib.get_close_matches(str(key), [*known, *table.later], n=1, cutoff=0.5)
     return "unknown key", f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(known)}"
 
@@ -122,7 +122,7 @@ def _description(location: Location) -> str:
     """What the documentation says of the innermost field on the way."""
     for end in range(len(location), 0, -1):
         key = location[end - 1]
-        field = _table_at(location[: end - 1]).model_fields.get(key) if isinstance(key, str) else None
+        field = _table_at(location[: end - 1]).by_key().get(key) if isinstance(key, str) else None
         if field is not None:
             return field.description or ""
     return ""
@@ -132,7 +132,7 @@ def _table_at(location: Sequence[int | str]) -> type[Table]:
     """The table that a key path leads to, or the last one on the way."""
     table: type[Table] = Settings
     for part in location:
-        field = table.model_fields.get(part) if isinstance(part, str) else None
+        field = table.by_key().get(part) if isinstance(part, str) else None
         table = (_table_in(field.annotation) if field is not None else None) or table
     return table
 

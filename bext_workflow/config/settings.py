@@ -5,15 +5,18 @@ Every table is frozen and strict: no key that is not here, no value of another t
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.fields import FieldInfo
 
 from bext_workflow.config.values import (
     check_cron,
     check_error_name,
     check_listen,
     check_name,
+    check_schema,
     check_source,
     check_step_name,
     check_store,
@@ -23,9 +26,10 @@ from bext_workflow.config.values import (
     supported_isolation,
 )
 from bext_workflow.model.fork import OnConflict
-from bext_workflow.model.json import Json
+from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.policy import OnExhausted
 from bext_workflow.model.schedule import CatchUp, Overlap
+from bext_workflow.model.wait import NotBy
 
 MAX_MS = 10**12
 """About 31 years: any wait or bound in ms stays far inside 64 bits when it is added to a time."""
@@ -43,6 +47,20 @@ class Table(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
     later: ClassVar[dict[str, str]] = {}
+
+    @classmethod
+    def by_key(cls) -> dict[str, FieldInfo]:
+        """The fields by the keys that the file has for them."""
+        return {field.alias or name: field for name, field in cls.model_fields.items()}
+
+    def stated(self, *, but: Collection[str] = ()) -> JsonObject:
+        """The keys that the file states, in the order of the fields."""
+        fields = type(self).model_fields.items()
+        return {
+            field.alias or name: getattr(self, name)
+            for name, field in fields
+            if name in self.model_fields_set and name not in but
+        }
 
 
 class UndoRetries(Table):
@@ -74,13 +92,24 @@ class Retries(UndoRetries):
     )
 
 
+class Approval(Table):
+    """A wait that is a person's decision; its time is the wait's `timeout_ms`, its form the wait's `schema`."""
+
+    title: Text = Field(default="", description="what is to be decided, in words")
+    by: Annotated[tuple[Key, ...], Field(strict=False)] = Field(
+        default=(), description="who may decide, as the operating system names them; empty: anybody"
+    )
+    not_by: Annotated[NotBy | None, Field(strict=False)] = Field(
+        default=None, description='who may not, even so: "starter" is who started the run'
+    )
+    remind_ms: Milliseconds = Field(default=0, description="a reminder is told once, after so long; 0: none")
+    on_reject: str | None = Field(
+        default=None, description='the step that follows a rejection, or "end"; absent: the run compensates'
+    )
+
+
 class Wait(Table):
     """A step that the host does itself: it waits for a signal. In an overlay only the stated keys count."""
-
-    later = {
-        "schema": "check the payload in the step that follows",
-        "approval": "let whoever decides send the signal, with the decision as its payload",
-    }
 
     signal: Name | None = Field(
         default=None, description="the name of the signal that ends the wait; an overlay may leave it out"
@@ -91,6 +120,14 @@ class Wait(Table):
     timeout_ms: Milliseconds = Field(default=0, description="the longest wait; 0 means no bound")
     on_timeout: str | None = Field(
         default=None, description='the step that follows when the time is over, or "end"; absent: the run compensates'
+    )
+    schema_: Annotated[JsonObject, AfterValidator(check_schema)] | None = Field(
+        default=None,
+        alias="schema",
+        description="a JSON Schema that the payload, or an approval's form, satisfies",
+    )
+    approval: Approval | None = Field(
+        default=None, description='the wait is a person\'s decision, such as { by = ["ada"], not_by = "starter" }'
     )
 
 

@@ -10,10 +10,11 @@ from zoneinfo import available_timezones
 
 from pydantic_core import PydanticCustomError
 
-from bext_workflow.errors import ConfigError
+from bext_workflow.errors import ConfigError, InvalidJson
 from bext_workflow.model.cron import CRON_RULE, Cron, zone_of
-from bext_workflow.model.json import Json
+from bext_workflow.model.json import Json, JsonObject, verify
 from bext_workflow.model.names import END, NAME_RULE, is_name
+from bext_workflow.model.schema import schema_fault
 from bext_workflow.plugin.source import distribution_of
 
 _ERROR_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -139,3 +140,14 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def check_schema(schema: JsonObject) -> JsonObject:
+    try:
+        verify(schema)
+    except InvalidJson as error:
+        raise refusal(f"at {error.path}: {error.reason}", "use plain values") from None
+    fault = schema_fault(schema)
+    if fault is not None:
+        raise refusal(f"is no JSON Schema: {fault}", "see json-schema.org, draft 2020-12")
+    return schema

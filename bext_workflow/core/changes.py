@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from bext_workflow.core.forks import forked_from, is_loser, item_of, undo_target, without
 from bext_workflow.core.moves import Changes, changed, entered, kept_contexts, moved_on, refilled, written
 from bext_workflow.core.state import (
+    Answer,
     Branch,
     Ending,
     Incident,
@@ -19,10 +20,13 @@ from bext_workflow.core.state import (
     State,
     Stop,
     Undo,
+    visit_key,
     visit_name,
 )
 from bext_workflow.model.event import (
     ActIgnored,
+    AnswerReceived,
+    AnswerTaken,
     AttemptCleared,
     AttemptFailed,
     AttemptLost,
@@ -55,6 +59,7 @@ from bext_workflow.model.event import (
     UndoSkipped,
     WaitEnded,
     WaitOpened,
+    WaitReminded,
 )
 from bext_workflow.model.run import Completed
 from bext_workflow.model.status import Action, Call, IncidentKind, StopKind, WaitEnd, WorkflowStatus
@@ -123,7 +128,10 @@ def _renewed(state: State, id_: int, at: int) -> Changes:
         again: Changes = {"phase": Phase.READY, "attempt": branch.attempt + 1, "spent": 0, "ready_at": 0}
         return _branch(state, id_, **again, lost=None, wait=None, entered_at=at)
     due_at = None if wait.for_ms is None else at + wait.for_ms
-    return _parked(state, id_, replace(wait, due_at=due_at))
+    remind_at = None if wait.remind_ms is None else at + wait.remind_ms
+    key = visit_key(state.run_id, branch.step, branch.visit, branch.place)
+    parked = _parked(state, id_, replace(wait, due_at=due_at, remind_at=remind_at))
+    return parked | {"answered": state.answered - {key}}  # it may be answered anew
 
 
 def step_completed(state: State, event: StepCompleted, at: int) -> Changes:
@@ -185,6 +193,30 @@ def wait_ended(state: State, event: WaitEnded, at: int) -> Changes:
     if event.how is WaitEnd.STOP:
         return changes | _branch(after, event.branch, phase=Phase.STOPPED)
     return changes | moved_on(after, event.branch, event.next, event.fork, at)
+
+
+def answer_received(state: State, event: AnswerReceived, at: int) -> Changes:
+    changes: Changes = {"inbox": event.act}
+    if not event.late:
+        answer = Answer(
+            key=event.key,
+            by=event.by,
+            at=event.accepted_at,
+            payload=event.payload,
+            approved=event.approved,
+            comment=event.comment,
+        )
+        changes |= {"answers": (*state.answers, answer), "answered": state.answered | {event.key}}
+    return changes
+
+
+def answer_taken(state: State, event: AnswerTaken, at: int) -> Changes:
+    return {"answers": tuple(answer for answer in state.answers if answer.key != event.key)}
+
+
+def wait_reminded(state: State, event: WaitReminded, at: int) -> Changes:
+    branch = state.branch(event.branch)
+    return {} if branch.wait is None else _branch(state, event.branch, wait=replace(branch.wait, remind_at=None))
 
 
 def child_started(state: State, event: ChildStarted, at: int) -> Changes:

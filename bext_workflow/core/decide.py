@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from bext_workflow.core import acts, backward, children, crash, forward, visits, waiting
 from bext_workflow.core.draft import Draft
 from bext_workflow.core.input import (
+    Answered,
     Begun,
     Cancel,
     ChildCalled,
@@ -30,6 +31,7 @@ from bext_workflow.core.input import (
     ParentUndo,
     Pause,
     Recovered,
+    ReminderDue,
     Reopen,
     Resolve,
     Resume,
@@ -61,6 +63,7 @@ LEGAL: dict[type, frozenset[WorkflowStatus]] = {
     ParentUndo: TERMINAL | {WorkflowStatus.COMPENSATING, WorkflowStatus.SUSPENDED},
     Told: _ANY - {WorkflowStatus.PENDING},
     TimerDue: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.WAITING, WorkflowStatus.SUSPENDED}),
+    ReminderDue: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.WAITING, WorkflowStatus.SUSPENDED}),
     Expired: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.WAITING, WorkflowStatus.SUSPENDED}),
     Settled: LIVE - {WorkflowStatus.COMPENSATING},
     Undone: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.COMPENSATING, WorkflowStatus.SUSPENDED}),
@@ -71,6 +74,7 @@ LEGAL: dict[type, frozenset[WorkflowStatus]] = {
     Reopen: frozenset({WorkflowStatus.FAILED}),
     Resolve: _ANY - {WorkflowStatus.PENDING},
     Signalled: _ANY,
+    Answered: _ANY,
     Pause: LIVE,
     Resume: LIVE,
 }
@@ -115,6 +119,10 @@ def _apply(draft: Draft, given: Input) -> None:
             backward.notified(draft, given.n, given.error)
         case Opened():
             waiting.open_hosted(draft, draft.state.branch(given.branch))
+        case ReminderDue():
+            waiting.remind(draft, given.branch)
+        case Answered():
+            waiting.answer(draft, given)
         case ChildCalled():
             children.called(draft, given)
         case ChildStopped():

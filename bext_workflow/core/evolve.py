@@ -13,6 +13,8 @@ from bext_workflow.core.state import Branch, Phase, Plan, State
 from bext_workflow.model.context import Layers
 from bext_workflow.model.event import (
     ActIgnored,
+    AnswerReceived,
+    AnswerTaken,
     AttemptCleared,
     AttemptFailed,
     AttemptLost,
@@ -53,6 +55,7 @@ from bext_workflow.model.event import (
     UndoSkipped,
     WaitEnded,
     WaitOpened,
+    WaitReminded,
 )
 from bext_workflow.model.status import Call, IncidentKind, WorkflowStatus
 
@@ -157,6 +160,12 @@ def _changes(state: State, event: Event, at: int) -> Changes:
             return changes.wait_opened(state, event, at)
         case WaitEnded():
             return changes.wait_ended(state, event, at)
+        case AnswerReceived():
+            return changes.answer_received(state, event, at)
+        case AnswerTaken():
+            return changes.answer_taken(state, event, at)
+        case WaitReminded():
+            return changes.wait_reminded(state, event, at)
         case ChildStarted():
             return changes.child_started(state, event, at)
         case ChildEnded():

@@ -10,6 +10,7 @@ from bext_workflow.core.decide import Decision, decide
 from bext_workflow.core.evolve import evolve
 from bext_workflow.core.input import (
     ActInput,
+    Answered,
     Cancel,
     ChildEnd,
     Late,
@@ -32,6 +33,7 @@ KINDS: dict[type[ActInput], str] = {
     Resolve: "resolve",
     Late: "late",
     Signalled: "signal",
+    Answered: "answer",
     ChildEnd: "child",
     ParentUndo: "undo",
     Pause: "pause",

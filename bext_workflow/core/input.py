@@ -138,6 +138,12 @@ class TimerDue(msgspec.Struct, frozen=True, kw_only=True):
     branch: int
 
 
+class ReminderDue(msgspec.Struct, frozen=True, kw_only=True):
+    """Nobody has decided for so long that somebody is to be reminded."""
+
+    branch: int
+
+
 class Expired(msgspec.Struct, frozen=True):
     """The run's own time is over."""
 
@@ -224,6 +230,21 @@ class Signalled(msgspec.Struct, frozen=True, kw_only=True):
     id: str | None = None
 
 
+class Answered(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer, accepted at `at` (ms), to the wait of the visit with that key, open or not yet.
+
+    `approved` belongs to approvals: the payload is then the form.
+    """
+
+    act: int
+    by: str
+    at: int
+    key: str
+    payload: Json = None
+    approved: bool | None = None
+    comment: str = ""
+
+
 class ChildEnd(msgspec.Struct, frozen=True, kw_only=True):
     """The child with that start key has ended, for the `ending`-th time.
 
@@ -264,7 +285,7 @@ class Resume(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-ActInput: TypeAlias = Cancel | Reopen | Resolve | Late | Signalled | ChildEnd | ParentUndo | Pause | Resume
+ActInput: TypeAlias = Cancel | Reopen | Resolve | Late | Signalled | Answered | ChildEnd | ParentUndo | Pause | Resume
 """What comes through the inbox."""
 
 Input: TypeAlias = (
@@ -278,6 +299,7 @@ Input: TypeAlias = (
     | ChildUndoing
     | Told
     | TimerDue
+    | ReminderDue
     | Expired
     | Settled
     | Undone

@@ -184,6 +184,17 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
     at: int
 
 
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer to the wait of one visit, which has not begun yet; `at` is when it was accepted (ms)."""
+
+    key: str
+    by: str
+    at: int
+    payload: Json
+    approved: bool | None
+    comment: str
+
+
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
     """What a person must decide, and about which call."""
 
@@ -203,7 +214,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `pending` are the visits that have not been undone, newest first; `own` are failed visits whose own undo comes
     before those. `visits` counts entries by step and place. `contexts` are the last ones of branches of forks that have
-    ended, `places` those of branches of maps, by branch. `undo` stays when an undo has failed: the way forward is
+    ended, `places` those of branches of maps, by branch. `answers` are kept for waits that have not begun, `answered`
+    are the keys of the visits whose wait has had one. `undo` stays when an undo has failed: the way forward is
     closed from the first one on. `recoveries`: how often in a row a host died over this run. `endings`: how often it
     has ended; `notices`: the endings that the plugin has not been told of yet. The run's own time runs from
     `timed_from` on.
@@ -238,6 +250,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     incidents: tuple[Incident, ...] = ()
     signals: tuple[Signal, ...] = ()
     signal_ids: Layers = Layers()
+    answers: tuple[Answer, ...] = ()
+    answered: frozenset[str] = frozenset()
     skipped: tuple[str, ...] = ()
     pivoted: bool = False
     timed_from: int | None = None

@@ -72,6 +72,12 @@ class Fire(msgspec.Struct, frozen=True, kw_only=True):
     branch: int
 
 
+class Remind(msgspec.Struct, frozen=True, kw_only=True):
+    """Nobody has answered the branch's wait for so long that a reminder is due."""
+
+    branch: int
+
+
 class Expire(msgspec.Struct, frozen=True):
     """The run's own time is over."""
 
@@ -120,7 +126,7 @@ class Settle(msgspec.Struct, frozen=True, kw_only=True):
 Kin: TypeAlias = CallChild | StopChild | UndoChild | TellParent
 """What concerns another run: a child of this one, or its parent."""
 
-Action: TypeAlias = Begin | Execute | Compensate | Verify | Notify | Open | Fire | Expire | Settle | Kin
+Action: TypeAlias = Begin | Execute | Compensate | Verify | Notify | Open | Fire | Remind | Expire | Settle | Kin
 
 
 def work(state: State, now: int) -> tuple[Action, ...]:
@@ -179,6 +185,9 @@ def _branch_work(state: State, branch: Branch, now: int) -> Iterator[Action]:
                 yield from _to_settle(state, branch)
         case Phase.WAITING if branch.wait is not None and branch.wait.due_at is not None and branch.wait.due_at <= now:
             yield Fire(branch=branch.id)
+        case Phase.WAITING if branch.wait is not None and branch.wait.remind_at is not None:
+            if branch.wait.remind_at <= now:
+                yield Remind(branch=branch.id)
         case Phase.READY if state.plan.step(branch.step).workflow is not None:
             yield _call_child(state, branch, find=False)
         case Phase.READY if state.plan.step(branch.step).hosted:
@@ -281,8 +290,8 @@ def _branch_due(state: State, branch: Branch) -> Iterator[int]:
             yield 0
     elif branch.phase is not Phase.WAITING:
         yield branch.ready_at
-    elif branch.wait is not None and branch.wait.due_at is not None:
-        yield branch.wait.due_at
+    elif branch.wait is not None:
+        yield from (at for at in (branch.wait.due_at, branch.wait.remind_at) if at is not None)
 
 
 def _expires(state: State) -> bool:

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from bext_workflow.core.decide import Decision
 from bext_workflow.core.state import State, undo_key, visit_key
+from bext_workflow.host import approvals
 from bext_workflow.model.event import Event, EvidenceAttached, IncidentOpened, IncidentResolved, rows
 from bext_workflow.model.json import Json
 from bext_workflow.model.status import Call
@@ -41,6 +42,9 @@ def append_of(
         previous=previous,
         taken=after.inbox,
     )
+    if after.plan.definition.approvals:
+        asked, decided = approvals.changes_of(before, decision, at)
+        append = replace(append, asked=asked, decided=decided)
     if before.incidents == after.incidents and after.inbox == before.inbox:
         return append
     return _with_incidents(append, after, decision.events, at)

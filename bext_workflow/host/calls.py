@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TypeAlias
 
 from msgspec.structs import replace
 
 from bext_workflow.core.input import Continued, End, Finished, Input, Late, Lost, Notified, Parked, Undone, Verified
-from bext_workflow.core.state import State
+from bext_workflow.core.state import State, visit_key
 from bext_workflow.core.work import Compensate, Execute, Notify, Verify
+from bext_workflow.errors import DefinitionError
 from bext_workflow.host import invoke, snapshot
 from bext_workflow.host.progress import Progress
 from bext_workflow.host.shop import Shop
@@ -57,7 +59,8 @@ class Calls:
         timeout_ms = invoke.COMPLETION_TIMEOUT_MS
         if not isinstance(action, Notify):
             timeout_ms = state.plan.step(action.step).timeout_ms
-        run, place = snapshot.of(state, action), snapshot.place_of(state, action)
+        place = snapshot.place_of(state, action)
+        run = snapshot.of(state, action, partial(self._token, state, action.key, place))
         late = Late(
             act=0,
             call=kind_of(action),
@@ -95,6 +98,15 @@ class Calls:
                 return Verified(call=action.call, branch=action.branch, answer=answer)
             case Notify():
                 return Notified(n=action.n, error=await invoker.complete(call))
+
+    def _token(self, state: State, key: str, place: str, step: str | None) -> str:
+        """The wait token of the visit with that key, or of the next visit of `step` at the same place."""
+        if step is None:
+            return self._shop.mint(key)
+        if step not in state.plan.definition.by_name:
+            raise DefinitionError(f"workflow {state.workflow!r} has no step {step!r}", mend="name one of its steps")
+        visit: int = state.visits.get(step + place, 0) + 1
+        return self._shop.mint(visit_key(state.run_id, step, visit, place))
 
     def _on_late(self, late: Late) -> OnLate:
         run_id = self._progress.state.run_id

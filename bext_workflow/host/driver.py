@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from bext_workflow.core.inbox import read_act
-from bext_workflow.core.input import Begun, Cancel, Expired, Input, Opened, Recovered, Settled, TimerDue
+from bext_workflow.core.input import Begun, Cancel, Expired, Input, Opened, Recovered, ReminderDue, Settled, TimerDue
 from bext_workflow.core.work import (
     Action,
     Begin,
@@ -21,6 +21,7 @@ from bext_workflow.core.work import (
     Fire,
     Notify,
     Open,
+    Remind,
     Settle,
     StopChild,
     TellParent,
@@ -132,6 +133,8 @@ class Driver:
                 await self._progress.move(Opened(branch=action.branch))
             case Fire():
                 await self._progress.move(TimerDue(branch=action.branch))
+            case Remind():
+                await self._progress.move(ReminderDue(branch=action.branch))
             case Expire():
                 await self._progress.move(Expired())
             case CallChild() | StopChild() | UndoChild() | TellParent():

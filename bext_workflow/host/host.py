@@ -38,6 +38,7 @@ from bext_workflow.ports import telemetry as names
 from bext_workflow.ports.clock import Chance, Clock
 from bext_workflow.ports.store import Committed, HostRow, Result, Store
 from bext_workflow.ports.telemetry import Telemetry
+from bext_workflow.service import tokens
 from bext_workflow.service.acting import act_of_host
 from bext_workflow.service.catalog import Catalog
 from bext_workflow.service.definitions import Definitions
@@ -109,6 +110,7 @@ class Host:
             late=self._late,
             definitions=self._definitions,
             adopt=self._adopt,
+            mint=lambda key: tokens.mint(self._signs_with, key),
         )
         self._dispatcher = Dispatcher(
             self._shop,
@@ -124,6 +126,7 @@ class Host:
         self._served = tuple(
             (id_, version, served.definition.digest) for (id_, version), served in registry.served.items()
         )
+        self._signs_with = b""
         self._started = False
         self._wound_down = False
         self._drivers: TaskGroup | None = None
@@ -224,6 +227,7 @@ class Host:
         """`running`, for a host that has its seat."""
         await self.plans.refuse_changed_graphs()
         await self.plans.keep_definitions()
+        self._signs_with = await self._store.secret(tokens.SIGNED_WITH)
         await self._count_open_incidents()
         async with lifespans.opened(self._registry.plugins), anyio.create_task_group() as tasks:
             self._tasks = tasks

@@ -7,12 +7,20 @@ from bext_workflow.core.evolve import evolve
 from bext_workflow.core.state import State
 from bext_workflow.core.work import left_in_place
 from bext_workflow.host.shop import Shop
-from bext_workflow.model.event import Event, IncidentOpened, IncidentResolved, Recovered, RunCancelled, RunFailed
+from bext_workflow.model.event import (
+    Event,
+    IncidentOpened,
+    IncidentResolved,
+    Recovered,
+    RunCancelled,
+    RunFailed,
+    WaitReminded,
+)
 from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.ports import telemetry as names
 
 _WORTH_WAITING_FOR = frozenset({WorkflowStatus.SUSPENDED, WorkflowStatus.WAITING})
-_LOUD = (IncidentOpened, IncidentResolved, RunFailed, RunCancelled)
+_LOUD = (IncidentOpened, IncidentResolved, RunFailed, RunCancelled, WaitReminded)
 
 
 def report(shop: Shop, before: State, decision: Decision) -> None:
@@ -42,6 +50,8 @@ def _report_event(shop: Shop, after: State, event: Event) -> None:
                 attempt=event.attempt,
                 reason=event.reason,
             )
+        case WaitReminded():
+            shop.telemetry.log(names.APPROVAL_REMINDED, **bound, step=event.step, visit=event.visit)
         case IncidentResolved():
             shop.telemetry.add(names.INCIDENTS_OPEN, -1, kind=event.kind)
         case RunFailed() | RunCancelled() if (left := left_in_place(after)) and not after.incidents:

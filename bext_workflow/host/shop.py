@@ -27,6 +27,7 @@ class Shop(msgspec.Struct, frozen=True, kw_only=True):
 
     `moved(run_id, status)` hears of every status that a waiting caller may want; `late(run_id, late)` of a result that
     came after its attempt was given up; `adopt(run_id)` of a run's child or parent that has something to do.
+    `mint(key)` makes the wait token of a visit.
     """
 
     host_id: str
@@ -46,3 +47,4 @@ class Shop(msgspec.Struct, frozen=True, kw_only=True):
     late: Callable[[str, Late], None]
     definitions: Definitions
     adopt: Callable[[str], None]
+    mint: Callable[[str], str]

@@ -9,17 +9,17 @@ from bext_workflow.core.state import State
 from bext_workflow.core.work import Compensate, Execute, Notify, Verify
 from bext_workflow.model.context import ContextView, Layers, copy_json
 from bext_workflow.model.json import Json
-from bext_workflow.model.run import Completed, WorkflowRun
+from bext_workflow.model.run import Completed, Mint, WorkflowRun
 from bext_workflow.model.status import Call, WorkflowStatus
 
 
-def of(state: State, action: Execute | Compensate | Verify | Notify) -> WorkflowRun:
-    """The snapshot for the action's call."""
+def of(state: State, action: Execute | Compensate | Verify | Notify, mint: Mint | None = None) -> WorkflowRun:
+    """The snapshot for the action's call; `mint` is for calls of steps."""
     match action:
         case Execute():
-            return _for_step(state, action)
+            return _for_step(state, action, mint)
         case Verify() if action.call is Call.STEP:
-            return _for_step(state, action)
+            return _for_step(state, action, mint)
         case Compensate() | Verify():
             return _for_undo(state, action)
         case Notify():
@@ -39,12 +39,14 @@ def place_of(state: State, action: Execute | Compensate | Verify | Notify) -> st
             return "" if entry is None else entry.place
 
 
-def _for_step(state: State, action: Execute | Verify) -> WorkflowRun:
+def _for_step(state: State, action: Execute | Verify, mint: Mint | None) -> WorkflowRun:
     """For `run_step`, and for `verify_step` of a step in doubt."""
     context = state.context_of(action.branch)
     run = _snapshot(state, context, action.step, action.visit, action.attempt, action.key)
     branch = state.branch(action.branch)
-    return run if branch.index is None else replace(run, index=branch.index, item=copy_json(item_of(state, branch)))
+    if branch.index is None:
+        return replace(run, mint=mint)
+    return replace(run, mint=mint, index=branch.index, item=copy_json(item_of(state, branch)))
 
 
 def _for_undo(state: State, action: Compensate | Verify) -> WorkflowRun:

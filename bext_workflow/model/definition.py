@@ -13,6 +13,7 @@ from bext_workflow.model.graph_rules import following_names, graph_faults, only_
 from bext_workflow.model.json import JsonObject, dumps
 from bext_workflow.model.names import NAME_RULE, is_name
 from bext_workflow.model.step import StepDefinition, declared_next, error_names, graph_of
+from bext_workflow.model.wait import WaitDefinition
 
 __all__ = ["StepDefinition", "WorkflowDefinition", "error_names", "read_definition", "write_definition"]
 
@@ -56,6 +57,16 @@ class WorkflowDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_default
         """The workflows that steps of this one are runs of."""
         return tuple(dict.fromkeys(step.workflow for step in self.steps if step.workflow is not None))
 
+    @cached_property
+    def asked(self) -> dict[str, WaitDefinition]:
+        """The declared waits, by the name of their signal; what they ask is the same for all of one name."""
+        return {step.wait.signal: step.wait for step in self.steps if step.wait is not None}
+
+    @cached_property
+    def approvals(self) -> frozenset[str]:
+        """The steps that are approvals."""
+        return frozenset(step.name for step in self.steps if step.wait is not None and step.wait.approval is not None)
+
     @property
     def first(self) -> str:
         """The step that a run begins with."""
@@ -69,8 +80,8 @@ class WorkflowDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_default
         """Every `next` that an outcome of `step` may choose (semantics §3): declared ones and the following step."""
         declared = self.by_name[step]
         first = declared_next(declared)
-        late = (declared.wait.on_timeout,) if declared.wait and declared.wait.on_timeout else ()
-        return tuple(dict.fromkeys((*first, *declared.branches, *late, self._following[step])))
+        ways = () if declared.wait is None else declared.wait.ways
+        return tuple(dict.fromkeys((*first, *declared.branches, *ways, self._following[step])))
 
     def successors(self, step: str) -> tuple[str, ...]:
         """Every step, or `END`, that may come after `step`: by default, by choice, by time-out, or at a join."""
@@ -109,3 +120,18 @@ def _faults(definition: WorkflowDefinition) -> Iterator[tuple[str, str]]:
     if definition.timeout_ms < 0:
         yield f"timeout_ms is {definition.timeout_ms}", "0 means no bound"
     yield from graph_faults(definition.steps)
+    yield from _faults_of_signals(definition.steps)
+
+
+def _faults_of_signals(steps: tuple[StepDefinition, ...]) -> Iterator[tuple[str, str]]:
+    """A signal is one thing in the whole workflow: whoever sends it cannot tell which wait will take it."""
+    first: dict[str, StepDefinition] = {}
+    for step in steps:
+        if step.wait is None:
+            continue
+        other = first.setdefault(step.wait.signal, step).wait
+        names = f"steps {first[step.wait.signal].name!r} and {step.name!r} wait for {step.wait.signal!r}"
+        if other is not None and other.schema != step.wait.schema:
+            yield f"{names}, with different schemas", "state one schema in both, or use two signals"
+        if other is not None and (other.approval is None) is not (step.wait.approval is None):
+            yield f"{names}, one of them as an approval", "use two signals"

@@ -205,6 +205,37 @@ class WaitEnded(_Event, frozen=True, kw_only=True):
     completes: bool = False
 
 
+class AnswerReceived(_Event, frozen=True, kw_only=True):
+    """What was sent to the wait of one visit, and to no other, was taken from the inbox.
+
+    `key` is the visit's. `approved`: a decision, with the `comment` of who made it; `payload` is then the form. `late`:
+    it lost to the timer of the wait (semantics §9).
+    """
+
+    act: int
+    key: str
+    by: str
+    accepted_at: int = 0
+    payload: Json = None
+    approved: bool | None = None
+    comment: str = ""
+    late: bool = False
+
+
+class AnswerTaken(_Event, frozen=True, kw_only=True):
+    """The wait has its answer."""
+
+    key: str
+
+
+class WaitReminded(_Event, frozen=True, kw_only=True):
+    """Nobody has decided for so long that a reminder was due."""
+
+    branch: int = 0
+    step: str
+    visit: int
+
+
 class ChildStarted(_Event, frozen=True, kw_only=True):
     """The branch waits for the end of a run of its own: its child."""
 
@@ -426,6 +457,9 @@ Event: TypeAlias = (
     | WaitOpened
     | WaitEnded
     | SignalReceived
+    | AnswerReceived
+    | AnswerTaken
+    | WaitReminded
     | ChildStarted
     | ChildEnded
     | ChildStopAsked

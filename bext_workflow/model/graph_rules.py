@@ -127,8 +127,8 @@ def _chosen(step: StepDefinition) -> tuple[str, ...]:
     """What is only reached by choice: never by fall-through (semantics §3)."""
     forked = declared_next(step) if not isinstance(step.next, str) else ()
     mapped = (step.map.at,) if step.map is not None else ()
-    late = (step.wait.on_timeout,) if step.wait is not None and step.wait.on_timeout else ()
-    return (*forked, *step.branches, *mapped, *late)
+    ways = () if step.wait is None else step.wait.ways
+    return (*forked, *step.branches, *mapped, *ways)
 
 
 def _meeting(step: StepDefinition) -> tuple[str, ...]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
 
 import msgspec
 
+from bext_workflow.errors import DefinitionError
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.status import WorkflowStatus
 
@@ -34,6 +36,10 @@ def newest_first(completed: Completed | None) -> Iterator[Completed]:
     while completed is not None:
         yield completed
         completed = completed.before
+
+
+Mint: TypeAlias = Callable[[str | None], str]
+"""Makes the wait token of this visit, or of the next one of a step."""
 
 
 class WorkflowRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -65,6 +71,22 @@ class WorkflowRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     created_at: int = 0
     started_at: int | None = None
     updated_at: int = 0
+    mint: Mint | None = None
+
+    @property
+    def wait_token(self) -> str:
+        """The right to answer the wait that this step opens by returning Wait: see `wait_token_for`."""
+        return self.wait_token_for(None)
+
+    def wait_token_for(self, step: str | None) -> str:
+        """The right to answer the next wait of that declared step, once, for whoever holds it (semantics §9).
+
+        It is the same for every attempt, and may be mailed before the wait is durable. Raises `DefinitionError` for a
+        step that the workflow does not have, and where no host drives the run.
+        """
+        if self.mint is None:
+            raise DefinitionError("wait tokens are made by a host", mend="ask for them in run_step")
+        return self.mint(step)
 
     @property
     def completed_steps(self) -> tuple[str, ...]:

@@ -58,6 +58,7 @@ class WaitEnd(StrEnum):
     """What ended a wait."""
 
     SIGNAL = "signal"
+    ANSWER = "answer"
     TIMER = "timer"
     PERSON = "person"
     STOP = "stop"

@@ -100,6 +100,8 @@ def graph_of(step: StepDefinition) -> JsonObject:
         graph["branches"] = sorted(step.branches)
     if step.wait is not None:
         graph["wait"] = {"signal": step.wait.signal, "into": step.wait.into, "on_timeout": step.wait.on_timeout}
+        if step.wait.approval is not None:
+            graph["approval"] = {"on_reject": step.wait.approval.on_reject}
     if step.sleep_ms:
         graph["sleep"] = True
     if step.workflow is not None:

@@ -55,14 +55,47 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True):
     child: str | None = None
 
 
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """How an approval was closed: approved, rejected, timeout, person (who answered an incident) or stopped."""
+
+    how: str
+    by: str = ""
+    comment: str = ""
+
+
+class ApprovalView(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision that is asked of a person. `by`: who may decide (empty: anybody), `not_by`: who may not.
+
+    `form` is the JSON Schema of what comes with the decision; `due_at` of null: it has no bound.
+    """
+
+    id: str
+    run_id: str
+    workflow: str
+    step: str
+    visit: int
+    title: str
+    by: list[str]
+    not_by: str | None
+    form: Json
+    opened_at: str
+    due_at: str | None
+    closed_at: str | None
+    resolution: Decision | None
+
+
 class WaitView(msgspec.Struct, frozen=True, kw_only=True):
-    """A wait that is open. `signal` of None: only time ends it; `due_at` of None: only the signal does."""
+    """A wait that is open. `signal` of None: only time ends it; `due_at` of None: only the signal does.
+
+    `approval`: the id of the decision that it waits for, if that is what it is.
+    """
 
     step: str
     visit: int
     signal: str | None
     due_at: str | None
     opened_at: str
+    approval: str | None = None
 
 
 class SignalState(StrEnum):

@@ -13,7 +13,7 @@ import msgspec
 from bext_workflow.errors import ConfigError, DefinitionError
 from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
 from bext_workflow.model.json import Json, JsonObject
-from bext_workflow.model.wait import WaitDefinition
+from bext_workflow.model.wait import ApprovalDefinition, WaitDefinition
 
 _MAY_NOT_CHANGE_FROM: dict[str, bool] = {"idempotent": False, "pivot": True, "compensate_on_failure": True}
 """What a plugin's author asserts about a step's effects; a config may only be stricter."""
@@ -124,6 +124,11 @@ def _changes_of_waiting(own: StepDefinition, of: StepEntry) -> Iterator[tuple[st
     if own.wait is None:
         yield "wait", "is no wait of the plugin's own"
         return
+    if of.wait.get("approval") is not None:
+        if own.wait.approval is None:
+            yield "wait.approval", "is no approval of the plugin's own"
+        elif of.wait["approval"].get("on_reject", own.wait.approval.on_reject) != own.wait.approval.on_reject:
+            yield "wait.approval.on_reject", f"goes to {own.wait.approval.on_reject!r} in the plugin's own workflow"
     for key in _GRAPH_OF_A_WAIT:
         ours: Json = getattr(own.wait, key)
         if of.wait.get(key, ours) != ours:
@@ -151,7 +156,11 @@ def _wait(base: StepDefinition, stated: JsonObject, entry: WorkflowEntry, under:
         raise entry.fault(
             "is missing", mend='name the signal that ends the wait: wait = { signal = "…" }', under=f"{under}.signal"
         )
-    wait = WaitDefinition(**stated) if base.wait is None else msgspec.structs.replace(base.wait, **stated)
+    own = base.wait or WaitDefinition(signal=stated["signal"])
+    if stated.get("approval") is not None:
+        approval = msgspec.structs.replace(own.approval or ApprovalDefinition(), **stated["approval"])
+        stated = stated | {"approval": approval}
+    wait = msgspec.structs.replace(own, **stated)
     if wait.on_timeout is not None and wait.timeout_ms == 0:
         raise entry.fault(
             f"goes to {wait.on_timeout!r} when the time is over, and timeout_ms = 0 means that it never is",

@@ -120,6 +120,28 @@ class IncidentRow(msgspec.Struct, frozen=True, kw_only=True):
     resolution: Json = None
 
 
+class ApprovalRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision that is asked of a person. `id` is the idempotency key of the visit that waits for it.
+
+    `by`, `not_by`: who may decide and who may not; `form`: the JSON Schema of what comes with it. `resolution` is {how,
+    by, comment} once it is closed.
+    """
+
+    id: str
+    run_id: str
+    workflow: str
+    step: str
+    visit: int
+    title: str = ""
+    by: tuple[str, ...] = ()
+    not_by: str | None = None
+    form: Json = None
+    opened_at: int
+    due_at: int | None = None
+    closed_at: int | None = None
+    resolution: Json = None
+
+
 class Index(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the run's row says after an append; derived from the state, never decided by the store.
 
@@ -172,6 +194,8 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `seq`, `inbox`, `fence`: what the decision saw. `taken`: acts up to this number are done with.
 
+    `asked` are approvals that are open from now on, also such as have been closed before; `decided` those that are not.
+
     `previous` is the index as the row holds it now, so that a store can leave indexed columns alone that do not change.
     """
 
@@ -187,6 +211,8 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     opened: tuple[IncidentRow, ...] = ()
     resolved: tuple[tuple[str, Json], ...] = ()
     evidence: tuple[tuple[str, Json], ...] = ()
+    asked: tuple[ApprovalRow, ...] = ()
+    decided: tuple[tuple[str, Json], ...] = ()
 
 
 class Committed(msgspec.Struct, frozen=True, gc=False):
@@ -413,8 +439,21 @@ class Store(Protocol):
     async def incident(self, prefix: str) -> Sequence[IncidentRow]:
         """Incidents whose id begins with `prefix`, two at most."""
 
+    async def approvals(
+        self, *, run_id: str | None = None, open_only: bool = True, limit: int, before: str | None = None
+    ) -> Sequence[ApprovalRow]:
+        """Those of the newest runs first (by id), older than the approval `before`."""
+
+    async def approval(self, prefix: str) -> Sequence[ApprovalRow]:
+        """Approvals whose id begins with `prefix`, open ones first, two at most."""
+
     async def audit(self, *, limit: int, before: int | None = None) -> Sequence[AuditRow]:
         """Newest first."""
+
+    # Secrets
+
+    async def secret(self, name: str) -> bytes:
+        """32 random bytes that the store keeps under that name, and made when they were first asked for."""
 
     # Definitions
 

@@ -12,6 +12,7 @@ RUN_CLAIMED = "run_claimed"
 RUN_RECOVERED = "run_recovered"
 LEFT_IN_PLACE = "left_in_place"
 INCIDENT_OPENED = "incident_opened"
+APPROVAL_REMINDED = "approval_reminded"
 LEASE_LOST = "lease_lost"
 DRIVER_CRASHED = "driver_crashed"
 STORE_UNAVAILABLE = "store_unavailable"
@@ -32,6 +33,7 @@ LOG_LEVELS = {
     RUN_RECOVERED: "warning",
     LEFT_IN_PLACE: "error",
     INCIDENT_OPENED: "error",
+    APPROVAL_REMINDED: "warning",
     LEASE_LOST: "warning",
     DRIVER_CRASHED: "error",
     STORE_UNAVAILABLE: "error",

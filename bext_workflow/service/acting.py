@@ -21,6 +21,7 @@ _NAMES = {
     "retry": "run.retry",
     "resolve": "incident.resolve",
     "signal": "run.signal",
+    "answer": "wait.answer",
     "pause": "run.pause",
     "resume": "run.resume",
 }

@@ -13,6 +13,7 @@ import msgspec
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
 from bext_workflow.model.view import (
+    ApprovalView,
     EventView,
     FireView,
     IncidentView,
@@ -177,6 +178,45 @@ class TriggerRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     reason: str = ""
     key: str | None = None
+
+
+class DecideRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A person's decision. `form` is what the approval's schema asks for; `comment` is kept with it."""
+
+    approved: bool
+    comment: str = ""
+    form: Json = None
+
+
+class CompleteRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What the holder of a wait token sends. `approved` is for approvals only, whose form is then the `payload`."""
+
+    payload: Json = None
+    approved: bool | None = None
+    comment: str = ""
+
+
+class Approvals(Protocol):
+    """Decisions that are asked of persons, and waits that are answered by whoever holds their token (semantics §9)."""
+
+    async def approvals(
+        self,
+        *,
+        run_id: str | None = None,
+        open_only: bool = True,
+        limit: int = DEFAULT_LIMIT,
+        cursor: str | None = None,
+    ) -> Page[ApprovalView]:
+        """Those of the newest runs first."""
+
+    async def decide(self, approval_id: str, request: DecideRequest) -> Acknowledged:
+        """Raises `NotAllowed` for who may not decide, `Gone` where it is over, `InvalidJson` for a form that is not it.
+
+        Over HTTP nobody may, until there is a way to know who asks: there a decision needs the wait's token.
+        """
+
+    async def complete(self, token: str, request: CompleteRequest) -> Acknowledged:
+        """Raises `NotFound` for a token that is none, `Gone` for one that has been used or whose wait is over."""
 
 
 class Schedules(Protocol):

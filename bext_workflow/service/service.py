@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from typing import TypeVar
 
 from bext_workflow.core.input import ActInput, Cancel, Pause, Reopen, Resolve, Resume, Signalled
 from bext_workflow.core.state import Plan, State
@@ -36,9 +34,10 @@ from bext_workflow.service.acting import Build, folded, foreseen, judge_of
 from bext_workflow.service.catalog import Catalog
 from bext_workflow.service.definitions import Definitions
 from bext_workflow.service.engine import Engine, stands_still
+from bext_workflow.service.paging import checked_cursor, checked_limit, page_of
+from bext_workflow.service.payloads import check_payload
 from bext_workflow.service.protocols import (
     DEFAULT_LIMIT,
-    MAX_LIMIT,
     Acknowledged,
     CancelPlan,
     CancelRequest,
@@ -51,14 +50,10 @@ from bext_workflow.service.protocols import (
 )
 from bext_workflow.service.starting import NewRun, callers_space, fingerprint_of
 
-T = TypeVar("T")
-
 MAX_KEY = 200
 MAX_TAGS = 50
 
 _POLL_MS = 50
-
-_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
 class Service:
@@ -116,13 +111,13 @@ class Service:
         return await self._started(new)
 
     async def get(self, run_id: str) -> RunView:
-        row = await self._find(run_id)
+        row = await self.find(run_id)
         plan, loaded = await self._load(row)
         journal = [(decode(event.kind, event.data), event.at) for event in loaded.events]
         return views.whole(loaded.run, folded(plan, loaded), journal, loaded.inbox)
 
     async def list(self, query: RunQuery) -> Page[RunView]:
-        limit = _limit(query.limit)
+        limit = checked_limit(query.limit)
         wanted = RunFilter(
             workflow=query.workflow,
             version=query.version,
@@ -132,22 +127,22 @@ class Service:
             until=_ms(query.until, "until"),
             incident=query.incident,
         )
-        rows = await self._store.runs(wanted, limit=limit + 1, before=_cursor(query.cursor))
-        return _page([views.summary(row) for row in rows], limit, lambda run: run.run_id)
+        rows = await self._store.runs(wanted, limit=limit + 1, before=checked_cursor(query.cursor))
+        return page_of([views.summary(row) for row in rows], limit, lambda run: run.run_id)
 
     async def events(self, run_id: str, *, after: int = 0, limit: int = DEFAULT_LIMIT) -> Page[EventView]:
-        bound = _limit(limit)
-        row = await self._find(run_id)
+        bound = checked_limit(limit)
+        row = await self.find(run_id)
         rows = await self._store.events(row.rid, after=after, limit=bound + 1)
-        return _page([views.event_view(event) for event in rows], bound, lambda event: str(event.seq))
+        return page_of([views.event_view(event) for event in rows], bound, lambda event: str(event.seq))
 
     async def result(self, run_id: str, *, wait_ms: int = 0) -> RunView:
-        row = await self._find(run_id)
+        row = await self.find(run_id)
         left_ms = wait_ms
         while stands_still(row.status) and left_ms > 0 and await self._acts_wait(row):
             await self._clock.sleep(min(left_ms, _POLL_MS))
             left_ms -= _POLL_MS
-            row = await self._find(row.run_id)
+            row = await self.find(row.run_id)
         if not stands_still(row.status) and left_ms > 0:
             await self._engine.settled(row.run_id, wait_ms=left_ms)
         return await self.get(row.run_id)
@@ -155,11 +150,11 @@ class Service:
     # Operations
 
     async def cancel(self, run_id: str, request: CancelRequest) -> Acknowledged:
-        row = await self._find(run_id)
-        return await self._act(row, self._cancel(request), reason=request.reason, act="cancel")
+        row = await self.find(run_id)
+        return await self.act_on(row, self._cancel(request), reason=request.reason, act="cancel")
 
     async def plan_cancel(self, run_id: str, request: CancelRequest) -> CancelPlan:
-        row = await self._find(run_id)
+        row = await self.find(run_id)
         plan, loaded = await self._load(row)
         build = self._cancel(request)
         after = foreseen(plan, loaded, build, now=self._clock.now()).state
@@ -174,37 +169,38 @@ class Service:
         )
 
     async def retry(self, run_id: str, request: RetryRequest) -> Acknowledged:
-        row = await self._find(run_id)
+        row = await self.find(run_id)
 
         def build(state: State, act: int) -> ActInput:
             if not request.reason.strip() and _answers_an_incident(state):
                 raise UsageError("this retry answers an incident, and an answer needs a note", mend="give a reason")
             return Reopen(act=act, by=self._by, reason=request.reason, step=request.step, new_visit=request.new_visit)
 
-        return await self._act(row, build, reason=request.reason, act="retry")
+        return await self.act_on(row, build, reason=request.reason, act="retry")
 
     async def signal(self, run_id: str, request: SignalRequest) -> Acknowledged:
-        row = await self._find(run_id)
+        row = await self.find(run_id)
         _check_signal(request)
 
         def build(state: State, act: int) -> ActInput | None:
             if request.id is not None and request.id in state.signal_ids:
                 return None
             refuse_signal(state)
+            _check_asked(state, request)
             at = self._clock.now()
             return Signalled(act=act, by=self._by, at=at, name=request.name, payload=request.payload, id=request.id)
 
-        return await self._act(row, build, reason="", act="signal")
+        return await self.act_on(row, build, reason="", act="signal")
 
     async def pause(self, run_id: str, reason: str) -> Acknowledged:
-        row = await self._find(run_id)
-        return await self._act(
+        row = await self.find(run_id)
+        return await self.act_on(
             row, lambda _, act: Pause(act=act, by=self._by, reason=reason), reason=reason, act="pause"
         )
 
     async def resume(self, run_id: str, reason: str) -> Acknowledged:
-        row = await self._find(run_id)
-        return await self._act(
+        row = await self.find(run_id)
+        return await self.act_on(
             row, lambda _, act: Resume(act=act, by=self._by, reason=reason), reason=reason, act="resume"
         )
 
@@ -216,12 +212,12 @@ class Service:
         limit: int = DEFAULT_LIMIT,
         cursor: str | None = None,
     ) -> Page[IncidentView]:
-        bound = _limit(limit)
-        whole_id = (await self._find(run_id)).run_id if run_id is not None else None
+        bound = checked_limit(limit)
+        whole_id = (await self.find(run_id)).run_id if run_id is not None else None
         rows = await self._store.incidents(
-            run_id=whole_id, open_only=open_only, limit=bound + 1, before=_cursor(cursor)
+            run_id=whole_id, open_only=open_only, limit=bound + 1, before=checked_cursor(cursor)
         )
-        return _page([views.incident_view(row) for row in rows], bound, lambda incident: incident.id)
+        return page_of([views.incident_view(row) for row in rows], bound, lambda incident: incident.id)
 
     async def incident(self, incident_id: str) -> IncidentView:
         return views.incident_view(await self._find_incident(incident_id))
@@ -231,7 +227,7 @@ class Service:
         _check_answer(request)
         updates = detach(request.context_updates, max_bytes=self._context_bytes, what="context_updates")
         undo_data = self._undo_data(request.undo_data)
-        row = await self._find(incident.run_id)
+        row = await self.find(incident.run_id)
 
         def build(state: State, act: int) -> ActInput:
             return Resolve(
@@ -247,7 +243,7 @@ class Service:
 
         if incident.resolved_at is not None:
             raise Conflict(f"incident {incident.id} has been resolved already", mend="look at the run again")
-        return await self._act(row, build, reason=request.note, act="resolve")
+        return await self.act_on(row, build, reason=request.note, act="resolve")
 
     # How
 
@@ -274,10 +270,14 @@ class Service:
             case _:
                 raise Unavailable(f"the store answered a start with {type(result).__name__}")
 
-    async def _act(self, row: RunRow, build: Build, *, reason: str, act: str) -> Acknowledged:
+    async def act_on(self, row: RunRow, build: Build, *, reason: str, act: str, by: str | None = None) -> Acknowledged:
+        """Posts an act, of this person unless it is `by` another, judged against the run as it is.
+
+        Raises what `build` and the core's rules raise.
+        """
         plan = Plan(definition=await self._definition_of(row))
         now = self._clock.now()
-        judge = judge_of(plan, build, by=self._by, reason=reason, now=now)
+        judge = judge_of(plan, build, by=by or self._by, reason=reason, now=now)
         posted: Posted = await self._store.post(row.run_id, judge, at=now)
         self._engine.wake()
         driven = posted.owner is not None or await self._engine.served() is not None
@@ -299,7 +299,8 @@ class Service:
     async def _load(self, row: RunRow) -> tuple[Plan, Loaded]:
         return Plan(definition=await self._definition_of(row)), await self._store.load(row.rid)
 
-    async def _find(self, prefix: str) -> RunRow:
+    async def find(self, prefix: str) -> RunRow:
+        """The one run whose id begins so. Raises `NotFound`, `Conflict`."""
         found = await self._store.find(prefix) if prefix else []
         if not found:
             raise NotFound(f"no run {prefix!r}", mend="`runs list` shows the runs")
@@ -350,17 +351,17 @@ def _check_signal(request: SignalRequest) -> None:
     detach({"payload": request.payload, "id": request.id}, max_bytes=MAX_SIGNAL_BYTES, what="the payload")
 
 
-def _limit(limit: int) -> int:
-    if not 1 <= limit <= MAX_LIMIT:
-        raise UsageError(f"the limit is {limit}", mend=f"use 1 to {MAX_LIMIT}")
-    return limit
-
-
-def _cursor(cursor: str | None) -> str | None:
-    """Cursors are ids: of the last run, or incident, of a page."""
-    if cursor is not None and _ID.fullmatch(cursor) is None:
-        raise UsageError(f"the cursor {cursor!r} is not one of this list", mend="give the page's next_cursor as it is")
-    return cursor
+def _check_asked(state: State, request: SignalRequest) -> None:
+    """What the workflow declares of the waits for that signal holds for its payload (semantics §9)."""
+    asked = state.plan.definition.asked.get(request.name)
+    if asked is None:
+        return
+    if asked.approval is not None:
+        raise Conflict(
+            f"{request.name!r} is a decision, and no signal",
+            mend="`approvals approve` or `approvals reject` it",
+        )
+    check_payload(asked.schema, request.payload, at="$.payload")
 
 
 def _ms(instant: str | None, what: str) -> int | None:
@@ -371,10 +372,3 @@ def _ms(instant: str | None, what: str) -> int | None:
     except ValueError:
         mend = "use an RFC 3339 instant with its zone, such as 2026-11-30T12:00:00Z"
         raise UsageError(f"{what} is {instant!r}", mend=mend) from None
-
-
-def _page(items: list[T], limit: int, cursor: Callable[[T], str]) -> Page[T]:
-    """One more item than `limit` was asked for: it tells that there is a next page, and is not on this one."""
-    if len(items) <= limit:
-        return Page(items=items)
-    return Page(items=items[:limit], next_cursor=cursor(items[limit - 1]))

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from bext_workflow.core.inbox import read_act
 from bext_workflow.core.input import Signalled
-from bext_workflow.core.state import Branch, Phase, State
+from bext_workflow.core.state import Branch, Phase, State, visit_key
+from bext_workflow.core.waiting import is_approval
 from bext_workflow.model.event import Event, SignalReceived, WaitEnded
 from bext_workflow.model.view import SignalState, SignalView, WaitView, instant, instant_or_none
 from bext_workflow.model.wait import WaitFor
@@ -25,6 +26,7 @@ def waits_of(state: State, journal: Sequence[tuple[Event, int]]) -> list[WaitVie
             signal=wait.signal,
             due_at=instant_or_none(wait.due_at),
             opened_at=instant(_at(journal, branch.wait_opened)),
+            approval=_approval(state, branch),
         )
         for branch, wait in open_
     ]
@@ -48,6 +50,12 @@ def _open_waits(state: State) -> Iterator[tuple[Branch, WaitFor]]:
     for branch in state.branches:
         if branch.phase is Phase.WAITING and branch.wait is not None and branch.child is None:
             yield branch, branch.wait
+
+
+def _approval(state: State, branch: Branch) -> str | None:
+    if not is_approval(state, branch.step):
+        return None
+    return visit_key(state.run_id, branch.step, branch.visit, branch.place)
 
 
 def _at(journal: Sequence[tuple[Event, int]], seq: int) -> int:

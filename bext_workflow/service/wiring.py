@@ -12,7 +12,7 @@ import msgspec
 
 from bext_workflow.model.json import JsonObject
 from bext_workflow.model.view import RunView
-from bext_workflow.service.protocols import Operations, Runs, Schedules, Workflows
+from bext_workflow.service.protocols import Approvals, Operations, Runs, Schedules, Workflows
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +67,7 @@ class Reached(Protocol):
     operations: Operations
     workflows: Workflows
     schedules: Schedules
+    approvals: Approvals
     url: str | None
 
     async def drive(self, run_id: str, *, wait_ms: int | None) -> RunView:

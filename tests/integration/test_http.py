@@ -17,7 +17,7 @@ from bext_workflow.app.logs import logger_for
 from bext_workflow.app.parts import load
 from bext_workflow.client import HttpClient
 from bext_workflow.errors import BextError, Conflict, InvalidJson, NotFound, StartKeyReused, UsageError
-from bext_workflow.faces.http.app import create_http_app
+from bext_workflow.faces.http.app import Services, create_http_app
 from bext_workflow.host.telemetry import HostTelemetry
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
@@ -105,12 +105,16 @@ async def hosted(folder: Path) -> AsyncIterator[Hosted]:
     telemetry = HostTelemetry(logger_for("json", -1))
     host = parts.host(telemetry, parts.settings())
     service = parts.service(host, by="anonymous")
-    app = create_http_app(
+    given = Services(
         runs=service,
         operations=service,
         workflows=parts.catalog(),
         schedules=parts.schedules(service, by="anonymous"),
+        approvals=parts.approvals(service, by="anonymous"),
         host=host,
+    )
+    app = create_http_app(
+        given,
         metrics=lambda: telemetry.exposition().decode(),
     )
     await parts.store.open(migrate=True)

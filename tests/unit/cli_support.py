@@ -15,6 +15,8 @@ from bext_workflow.model.schedule import CatchUp, Overlap, SlotResult
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
 from bext_workflow.model.view import (
     PAUSED,
+    ApprovalView,
+    Decision,
     EventView,
     FireView,
     IncidentView,
@@ -32,8 +34,11 @@ from bext_workflow.service.protocols import (
     DEFAULT_FIRES,
     DEFAULT_LIMIT,
     Acknowledged,
+    Approvals,
     CancelPlan,
     CancelRequest,
+    CompleteRequest,
+    DecideRequest,
     Operations,
     ResolveRequest,
     RetryRequest,
@@ -98,6 +103,25 @@ INCIDENT = IncidentView(
     actions=[Action.RETRY, Action.UNDONE],
     opened_at=AT,
 )
+
+
+APPROVAL = ApprovalView(
+    id=f"{RUN.run_id}:approve",
+    run_id=RUN.run_id,
+    workflow="onboarding",
+    step="approve",
+    visit=1,
+    title="A laptop for Ada?",
+    by=["ann", "bob"],
+    not_by="starter",
+    form=None,
+    opened_at=AT,
+    due_at=AT,
+    closed_at=None,
+    resolution=None,
+)
+
+DECISION = Decision(how="rejected", by="ann", comment="too dear")
 
 
 def event(seq: int, kind: str, /, **data: Json) -> EventView:
@@ -271,6 +295,30 @@ class ShelfSchedules:
         return Started(run=self._shelf.run, created=True, driven=self._shelf.driven)
 
 
+class ShelfApprovals:
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+
+    async def approvals(
+        self,
+        *,
+        run_id: str | None = None,
+        open_only: bool = True,
+        limit: int = DEFAULT_LIMIT,
+        cursor: str | None = None,
+    ) -> Page[ApprovalView]:
+        self._shelf.answer((run_id, open_only, limit, cursor))
+        return Page(items=[APPROVAL, replace(APPROVAL, id="k:b", title="", by=[], not_by=None, resolution=DECISION)])
+
+    async def decide(self, approval_id: str, request: DecideRequest) -> Acknowledged:
+        self._shelf.answer((approval_id, request))
+        return Acknowledged(run_id=RUN.run_id, act="answer", driven=self._shelf.driven)
+
+    async def complete(self, token: str, request: CompleteRequest) -> Acknowledged:
+        self._shelf.answer((token, request))
+        return Acknowledged(run_id=RUN.run_id, act="answer", driven=self._shelf.driven)
+
+
 class ShelfReached:
     def __init__(self, shelf: Shelf, url: str | None) -> None:
         self._shelf = shelf
@@ -278,6 +326,7 @@ class ShelfReached:
         self.operations: Operations = ShelfOperations(shelf)
         self.workflows: Workflows = ShelfWorkflows()
         self.schedules: Schedules = ShelfSchedules(shelf)
+        self.approvals: Approvals = ShelfApprovals(shelf)
         self.url: str | None = url
 
     async def drive(self, run_id: str, *, wait_ms: int | None) -> RunView:

@@ -9,13 +9,14 @@ import anyio
 import httpx
 import msgspec
 
-from bext_workflow.errors import BextError, Conflict, NotFound, StartKeyReused, UsageError
-from bext_workflow.faces.http.app import HttpApp, create_http_app
+from bext_workflow.errors import BextError, Conflict, Gone, NotAllowed, NotFound, StartKeyReused, UsageError
+from bext_workflow.faces.http.app import HttpApp, Services, create_http_app
 from bext_workflow.faces.http.server import Door, opened, serve_http
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.schedule import CatchUp, Overlap
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
 from bext_workflow.model.view import (
+    ApprovalView,
     EventView,
     FireView,
     IncidentView,
@@ -35,6 +36,8 @@ from bext_workflow.service.protocols import (
     Acknowledged,
     CancelPlan,
     CancelRequest,
+    CompleteRequest,
+    DecideRequest,
     Readiness,
     ResolveRequest,
     RetryRequest,
@@ -48,6 +51,25 @@ from bext_workflow.service.protocols import (
 URL = "http://127.0.0.1:7420"
 API = "/api/v1"
 NOW = "2026-11-30T21:52:07.123Z"
+
+
+TOKEN = "d2FpdA.c2lnbmVk"
+
+APPROVAL = ApprovalView(
+    id="0193a4c0-0000-7000-8000-000000000001:approve",
+    run_id="r-1",
+    workflow="checkout",
+    step="approve",
+    visit=1,
+    title="May it cost that much?",
+    by=["ada"],
+    not_by="starter",
+    form={"type": "object"},
+    opened_at=NOW,
+    due_at=None,
+    closed_at=None,
+    resolution=None,
+)
 
 
 def run_view(
@@ -70,7 +92,7 @@ def run_view(
 
 
 class MemoryService:
-    """`Runs`, `Operations`, `Workflows`, `Schedules` and `HostView`.
+    """`Runs`, `Operations`, `Workflows`, `Schedules`, `Approvals` and `HostView`.
 
     `asked` holds every call with what it was given, in order. `fault` is raised by every call while it is set. A run
     changes by `settle`, which ends the waits for its result.
@@ -193,6 +215,26 @@ class MemoryService:
             raise Conflict(f"{request.action} is no answer to it", mend=f"one of {', '.join(incident.actions)}")
         return Acknowledged(run_id=incident.run_id, act="resolve", driven=self.driven)
 
+    async def approvals(
+        self,
+        *,
+        run_id: str | None = None,
+        open_only: bool = True,
+        limit: int = DEFAULT_LIMIT,
+        cursor: str | None = None,
+    ) -> Page[ApprovalView]:
+        self._ask("approvals", (run_id, open_only, limit, cursor))
+        return Page(items=[APPROVAL], next_cursor=APPROVAL.id)
+
+    async def decide(self, approval_id: str, request: DecideRequest) -> Acknowledged:
+        raise NotAllowed("nobody may")
+
+    async def complete(self, token: str, request: CompleteRequest) -> Acknowledged:
+        self._ask("complete", (token, request))
+        if token != TOKEN:
+            raise Gone("the wait is over")
+        return Acknowledged(run_id="r-1", act="answer", driven=True)
+
     async def workflows(self) -> Sequence[WorkflowView]:
         self._ask("workflows", None)
         return [
@@ -295,11 +337,7 @@ def app_over(
     service: MemoryService, *, allowed_hosts: Sequence[str] = (), max_body_bytes: int = 1024 * 1024
 ) -> HttpApp:
     return create_http_app(
-        runs=service,
-        operations=service,
-        workflows=service,
-        schedules=service,
-        host=service,
+        Services(service, service, service, service, service, service),
         metrics=lambda: "bext_up 1\n",
         allowed_hosts=allowed_hosts,
         max_body_bytes=max_body_bytes,

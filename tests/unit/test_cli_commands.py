@@ -15,9 +15,17 @@ from bext_workflow.faces.cli.main import run
 from bext_workflow.model.json import JsonObject
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
 from bext_workflow.model.view import RunView, StepView
-from bext_workflow.service.protocols import CancelRequest, ResolveRequest, RunQuery, SignalRequest, StartRequest
+from bext_workflow.service.protocols import (
+    CancelRequest,
+    CompleteRequest,
+    DecideRequest,
+    ResolveRequest,
+    RunQuery,
+    SignalRequest,
+    StartRequest,
+)
 from bext_workflow.service.wiring import Finding, Severity
-from tests.unit.cli_support import INCIDENT, PAUSED_RUN, RUN, STEP, WAIT, WAITING, Shelf, ShelfWiring, event
+from tests.unit.cli_support import APPROVAL, INCIDENT, PAUSED_RUN, RUN, STEP, WAIT, WAITING, Shelf, ShelfWiring, event
 
 Captured = pytest.CaptureFixture[str]
 
@@ -350,6 +358,38 @@ def test_watch_of_a_run_that_has_just_been_set_going_again_follows_it(capfd: Cap
 
     assert call(shelf, "runs", "watch", "0193") == 0
     assert json.loads(capfd.readouterr().out)["status"] == "COMPLETED"
+
+
+def test_approvals_say_what_is_asked_of_whom(capfd: Captured) -> None:
+    assert call(Shelf(), "-o", "table", "approvals", "list") == 0
+    out = capfd.readouterr().out
+    assert "A laptop for Ada?" in out
+    assert "ann, bob, not the starter" in out
+    assert "onboarding, approve" in out
+    assert "rejected ann" in out
+
+
+@pytest.mark.parametrize(("verb", "approved"), [("approve", True), ("reject", False)])
+def test_a_decision_is_by_id_or_by_token(verb: str, approved: bool, capfd: Captured) -> None:
+    shelf = Shelf()
+    words = ("--comment", "as agreed", "--form", '{"budget": 12}')
+    assert call(shelf, "approvals", verb, "0193a4c0", *words) == 0
+    assert call(shelf, "approvals", verb, "d2FpdA.c2lnbmVk", *words) == 0
+    form = {"budget": 12}
+    assert shelf.asked == [
+        ("0193a4c0", DecideRequest(approved=approved, comment="as agreed", form=form)),
+        ("d2FpdA.c2lnbmVk", CompleteRequest(payload=form, approved=approved, comment="as agreed")),
+    ]
+    capfd.readouterr()
+
+
+def test_a_run_that_waits_for_a_decision_says_how_to_decide(capfd: Captured) -> None:
+    wait = msgspec.structs.replace(WAIT, approval=APPROVAL.id)
+    call(Shelf(msgspec.structs.replace(WAITING, waits=[wait])), "-o", "table", "runs", "show", "0193")
+    out = capfd.readouterr().out
+    assert "It waits at approve #2 for a decision, until" in out
+    assert f"bext-host approvals approve {APPROVAL.id} --comment" in out
+    assert "runs signal" not in out
 
 
 def test_watch_tells_what_is_waited_for_once_and_what_ended_it(capfd: Captured) -> None:

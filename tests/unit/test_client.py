@@ -11,6 +11,7 @@ from bext_workflow.client import HttpClient
 from bext_workflow.errors import (
     BextError,
     Conflict,
+    Gone,
     InvalidJson,
     NotAllowed,
     NotFound,
@@ -18,18 +19,20 @@ from bext_workflow.errors import (
     Unavailable,
     UsageError,
 )
-from bext_workflow.faces.http.app import HttpApp, create_http_app
+from bext_workflow.faces.http.app import HttpApp, Services, create_http_app
 from bext_workflow.model.json import Json
 from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
 from bext_workflow.service.protocols import (
     CancelRequest,
+    CompleteRequest,
+    DecideRequest,
     ResolveRequest,
     RetryRequest,
     RunQuery,
     SignalRequest,
     StartRequest,
 )
-from tests.unit.http_support import URL, MemoryService, app_over, each_error, run_view
+from tests.unit.http_support import TOKEN, URL, MemoryService, app_over, each_error, run_view
 
 
 @pytest.fixture
@@ -80,6 +83,9 @@ CALLS: dict[str, Callable[[MemoryService | HttpClient], Awaitable[Json]]] = {
     "incidents of a run": lambda it: it.incidents(run_id="r-1", open_only=False, limit=3, cursor="c d"),
     "incident": lambda it: it.incident("i-1"),
     "resolve": lambda it: it.resolve("i-1", RESOLVE),
+    "approvals": lambda it: it.approvals(),
+    "approvals of a run": lambda it: it.approvals(run_id="r-1", open_only=False, limit=3, cursor="c d"),
+    "complete": lambda it: it.complete(TOKEN, CompleteRequest(payload={"n": 2**60}, approved=False, comment="Ω")),
     "workflows": lambda it: it.workflows(),
     "plugins": lambda it: it.plugins(),
     "an id that is no id": lambda it: it.events("Ω?#x%2F y"),
@@ -100,6 +106,18 @@ async def test_a_call_gives_what_the_service_gives_and_asks_the_same(
     assert given == expected
     assert repr(given) == repr(expected)
     assert service.asked == asked
+
+
+async def test_nobody_decides_over_http_without_a_token(client: HttpClient, service: MemoryService) -> None:
+    with pytest.raises(NotAllowed, match="nobody is known") as refused:
+        await client.decide("r-1:approve", DecideRequest(approved=True))
+    assert "without --url" in refused.value.mend
+    assert service.asked == []
+
+
+async def test_a_token_that_is_used_up_is_gone(client: HttpClient) -> None:
+    with pytest.raises(Gone):
+        await client.complete("other", CompleteRequest(approved=True))
 
 
 async def test_a_start_says_whether_it_made_the_run(client: HttpClient, service: MemoryService) -> None:
@@ -370,7 +388,7 @@ async def test_a_wait_that_is_over_gives_the_run_as_it_is(client: HttpClient) ->
 
 async def test_a_face_over_a_client_is_the_face_itself(client: HttpClient, service: MemoryService) -> None:
     """The client is a service like any other: two hops say what one says."""
-    app = create_http_app(runs=client, operations=client, workflows=client, schedules=client, host=service, metrics=str)
+    app = create_http_app(Services(client, client, client, client, client, service), metrics=str)
 
     async with client_of(app) as twice:
         assert await twice.get("r-1") == await client.get("r-1")

@@ -257,6 +257,28 @@ class TestReading:
         assert reason.startswith("not TOML")
 
 
+class TestSchemas:
+    """JSON Schemas in the config: what they cannot be is said with file and key path."""
+
+    @pytest.mark.parametrize(
+        ("schema", "reason"),
+        [
+            ('{ type = "objekt" }', "is no JSON Schema: at $.type: 'objekt' is not valid"),
+            ('{ "$ref" = "https://shop.example/s.json" }', "is no JSON Schema: it refers to 'https://shop"),
+            ("{ const = 2026-11-30T00:00:00Z }", "at $.const: "),
+        ],
+    )
+    def test_what_is_no_schema(self, refusal: Json, schema: str, reason: str) -> None:
+        ((path, said, mend),) = refusal(steps(f"{{ name = 'a', wait = {{ signal = 's', schema = {schema} }} }}"))
+        assert path == f"{FIRST_STEP}.wait.schema"
+        assert said.startswith(reason)
+        assert mend
+
+    def test_a_key_near_by(self, refusal: Json) -> None:
+        ((_, _, mend),) = refusal(steps("{ name = 'a', wait = { signal = 's', schem = {} } }"))
+        assert mend == "did you mean 'schema'?"
+
+
 class TestKeys:
     @pytest.mark.parametrize(
         ("text", "path", "near"),
@@ -317,10 +339,6 @@ class TestKeys:
                     "rate",
                     "on_incident",
                 )
-            ),
-            *(
-                (steps(f"{{ name = 'a', wait = {{ signal = 's', {key} = {{}} }} }}"), f"{FIRST_STEP}.wait.{key}")
-                for key in ("schema", "approval")
             ),
             (
                 steps("{ name = 'a', compensation_retries = { max_elapsed_ms = 1 } }"),

@@ -10,7 +10,7 @@ from bext_workflow import OnExhausted, RetryPolicy, StepDefinition, WorkflowDefi
 from bext_workflow.config import load_config
 from bext_workflow.errors import ConfigError
 from bext_workflow.model.policy import DEFAULT_COMPENSATION_RETRIES
-from bext_workflow.model.wait import WaitDefinition
+from bext_workflow.model.wait import ApprovalDefinition, NotBy, WaitDefinition
 from bext_workflow.plugin.overlay import WorkflowEntry, define, overlay
 from tests.unit.test_config import SPEC, write
 
@@ -152,6 +152,45 @@ def waiting(approve: str = "", rest: str = "", pack: str = "") -> str:
     )
 
 
+class TestOverlayOfApprovals:
+    """Semantics §10: that it is a decision, and where a no leads, is graph; who decides is policy."""
+
+    ASKING = WorkflowDefinition(
+        id="order",
+        steps=(
+            StepDefinition(
+                name="ask", wait=WaitDefinition(signal="ok", approval=ApprovalDefinition(by=("ada",), on_reject="end"))
+            ),
+            StepDefinition(name="plain", wait=WaitDefinition(signal="go")),
+        ),
+    )
+
+    def laid(self, tmp_path: Path, ask: str = "", plain: str = "") -> WorkflowDefinition:
+        text = f'steps = [{{ name = "ask", wait = {{ {ask} }} }}, {{ name = "plain", wait = {{ {plain} }} }}]\n'
+        return overlay(self.ASKING, entry(tmp_path, text))
+
+    def test_who_decides_and_on_what_form_is_policy(self, tmp_path: Path) -> None:
+        laid = self.laid(tmp_path, 'schema = { type = "object" }, approval = { by = ["bob"], remind_ms = 5 }')
+        assert laid.by_name["ask"].wait == WaitDefinition(
+            signal="ok",
+            schema={"type": "object"},
+            approval=ApprovalDefinition(by=("bob",), remind_ms=5, on_reject="end"),
+        )
+        assert laid.digest == self.ASKING.digest
+
+    @pytest.mark.parametrize(
+        ("ask", "plain", "reason"),
+        [
+            ('approval = { on_reject = "plain" }', "", "goes to 'end' in the plugin's own workflow"),
+            ("", "approval = {}", "is no approval of the plugin's own"),
+        ],
+    )
+    def test_what_a_no_means_cannot_be_changed(self, tmp_path: Path, ask: str, plain: str, reason: str) -> None:
+        """P49."""
+        with pytest.raises(ConfigError, match=reason):
+            self.laid(tmp_path, ask, plain)
+
+
 class TestOverlayOfWaits:
     """Semantics §10: how a step waits is graph, how long is policy."""
 
@@ -288,6 +327,26 @@ class TestDefinition:
                 StepDefinition(name="c", pivot=True),
             ),
         )
+
+    def test_approvals_arrive(self, tmp_path: Path) -> None:
+        text = """
+        steps = [
+            { name = "ask", next = "go", wait = { signal = "ok", timeout_ms = 50, SCHEMA, APPROVAL } },
+            { name = "no", next = "end" },
+            { name = "go", workflow = "other" },
+        ]
+        """
+        approval = 'approval = { title = "?", by = ["ada"], not_by = "starter", remind_ms = 9, on_reject = "no" }'
+        ask, _, go = define(
+            entry(tmp_path, text.replace("SCHEMA", 'schema = { type = "object" }').replace("APPROVAL", approval))
+        ).steps
+        assert ask.wait == WaitDefinition(
+            signal="ok",
+            timeout_ms=50,
+            schema={"type": "object"},
+            approval=ApprovalDefinition(title="?", by=("ada",), not_by=NotBy.STARTER, remind_ms=9, on_reject="no"),
+        )
+        assert go.workflow == "other"
 
     def test_waits_arrive(self, tmp_path: Path) -> None:
         text = """

@@ -11,7 +11,7 @@ from bext_workflow.model.definition import error_names
 from bext_workflow.model.graph import graph_diff
 from bext_workflow.model.json import Json
 from bext_workflow.model.names import is_name
-from bext_workflow.model.wait import WaitDefinition
+from bext_workflow.model.wait import ApprovalDefinition, WaitDefinition
 
 
 def step(name: str, **settings: Json) -> StepDefinition:
@@ -70,6 +70,28 @@ class TestGraph:
         assert order.sub_workflows == ("ship", "bill")
         assert (order.by_name["a"].hosted, order.by_name["a"].waits) == (True, False)
         assert order.digest != workflow(step("a"), *order.steps[1:]).digest
+
+    @pytest.mark.parametrize(
+        ("one", "other", "reason"),
+        [
+            ({}, {"schema": {"type": "object"}}, "steps 'a' and 'b' wait for 'go', with different schemas"),
+            ({}, {"approval": ApprovalDefinition()}, "steps 'a' and 'b' wait for 'go', one of them as an approval"),
+            ({"schema": {"type": 1}}, {}, "step 'a': wait.schema is no JSON Schema: at \\$.type"),
+            ({"schema": {"allOf": [{"$ref": "x.json"}]}}, {}, "it refers to 'x.json'"),
+            ({"timeout_ms": 5, "approval": ApprovalDefinition(remind_ms=5)}, {}, "remind_ms is 5, and the time is"),
+            ({"approval": ApprovalDefinition(remind_ms=-1)}, {}, "remind_ms is -1"),
+            ({"approval": ApprovalDefinition(on_reject="x")}, {"approval": ApprovalDefinition()}, "goes to 'x'"),
+        ],
+    )
+    def test_waits_that_cannot_be(self, one: dict[str, Json], other: dict[str, Json], reason: str) -> None:
+        with pytest.raises(DefinitionError, match=reason):
+            workflow(
+                step("a", wait=WaitDefinition(signal="go", **one)), step("b", wait=WaitDefinition(signal="go", **other))
+            )
+
+    def test_nobody_is_called_starters_friend(self) -> None:
+        with pytest.raises(DefinitionError, match="not_by is 'friend'"):
+            msgspec.structs.replace(ApprovalDefinition(), not_by="friend")
 
     @pytest.mark.parametrize(
         ("settings", "reason"),

@@ -11,13 +11,14 @@ from bext_workflow.model.json import JsonObject
 from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
 from bext_workflow.service.protocols import (
     CancelRequest,
+    CompleteRequest,
     ResolveRequest,
     RetryRequest,
     RunQuery,
     SignalRequest,
     StartRequest,
 )
-from tests.unit.http_support import API, NOW, MemoryService, app_over, body_of, requests_to, run_view
+from tests.unit.http_support import API, NOW, TOKEN, MemoryService, app_over, body_of, requests_to, run_view
 
 
 @pytest.fixture
@@ -330,10 +331,32 @@ async def test_a_run_shows_its_waits_and_signals(http: httpx.AsyncClient, servic
 
     run = body_of(await http.get(f"{API}/runs/r-1"))
 
-    assert run["waits"] == [{"step": "approve", "visit": 1, "signal": "approved", "due_at": NOW, "opened_at": NOW}]
+    wait = {"step": "approve", "visit": 1, "signal": "approved", "due_at": NOW, "opened_at": NOW, "approval": None}
+    assert run["waits"] == [wait]
     assert run["signals"] == [
         {"name": "early", "id": None, "at": NOW, "state": "kept", "payload": {"n": 2**60, "f": 1.0}}
     ]
+
+
+async def test_approvals_are_listed_and_show_no_token(http: httpx.AsyncClient, service: MemoryService) -> None:
+    body = body_of(await http.get(f"{API}/approvals?run_id=r-1&open_only=false&limit=3&cursor=c"))
+    assert [item["title"] for item in body["items"]] == ["May it cost that much?"]
+    assert not any("token" in key for item in body["items"] for key in item)
+    assert service.asked == [("approvals", ("r-1", False, 3, "c"))]
+
+
+async def test_a_wait_is_completed_by_its_token_once(http: httpx.AsyncClient, service: MemoryService) -> None:
+    answer = {"approved": True, "comment": "as agreed", "payload": {"budget": 12}}
+    response = await http.post(f"{API}/waits/{TOKEN}/complete", json=answer)
+    assert (response.status_code, body_of(response)["act"]) == (202, "answer")
+    assert service.asked == [
+        ("complete", (TOKEN, CompleteRequest(payload={"budget": 12}, approved=True, comment="as agreed")))
+    ]
+    assert (await http.post(f"{API}/waits/used-up/complete", json={})).status_code == 410
+
+
+async def test_nobody_decides_by_id_over_http(http: httpx.AsyncClient) -> None:
+    assert (await http.post(f"{API}/approvals/r-1:approve/approve", json={})).status_code == 404
 
 
 async def test_incidents_are_listed_open_ones_first_by_default(http: httpx.AsyncClient, service: MemoryService) -> None:

@@ -43,10 +43,16 @@ def _told(step: StepDefinition) -> Iterator[str]:
 
 
 def _waited_for(wait: WaitDefinition) -> Iterator[str]:
-    yield f"waits for the signal {wait.signal}" + (f" into {wait.into}" if wait.into else "")
+    into = f" into {wait.into}" if wait.into else ""
+    if wait.approval is None:
+        yield f"waits for the signal {wait.signal}{into}"
+    else:
+        yield f"waits for the decision of {', '.join(wait.approval.by) or 'anybody'}{into}"
     if wait.timeout_ms:
         yield f"at most {duration(wait.timeout_ms)}"
         yield "then it fails" if wait.on_timeout is None else f"then it goes to {wait.on_timeout}"
+    if wait.approval is not None and wait.approval.on_reject is not None:
+        yield f"a no goes to {wait.approval.on_reject}"
 
 
 def _ways(step: StepDefinition) -> Iterator[str]:

@@ -47,6 +47,16 @@ _INCIDENTS = LazyGroup(
     },
 )
 
+_APPROVALS = LazyGroup(
+    "approvals",
+    help="What waits for a decision.",
+    children={
+        "list": Lazy(f"{_HERE}.approvals:list_approvals", "List approvals: what waits for a decision."),
+        "approve": Lazy(f"{_HERE}.approvals:approve", "Say yes."),
+        "reject": Lazy(f"{_HERE}.approvals:reject", "Say no."),
+    },
+)
+
 _SCHEDULES = LazyGroup(
     "schedules",
     help="What starts runs by itself.",
@@ -103,6 +113,7 @@ root = LazyGroup(
         "serve": Lazy(f"{_HERE}.serve:serve", "Run the host until it is told to stop."),
         "runs": _RUNS,
         "incidents": _INCIDENTS,
+        "approvals": _APPROVALS,
         "schedules": _SCHEDULES,
         "workflows": _WORKFLOWS,
         "plugins": _PLUGINS,

@@ -19,10 +19,16 @@ def awaited(signal: str | None, due_at: str | None) -> str:
 def words(wait: WaitView) -> str:
     """What the wait is for, where, since when."""
     step = f"{wait.step} #{wait.visit}" if wait.visit > 1 else wait.step
+    if wait.approval is not None:
+        until = awaited(None, wait.due_at)
+        return f"at {step} for a decision{', ' if until else ''}{until}, since {moment(wait.opened_at).text}"
     return f"at {step} {awaited(wait.signal, wait.due_at)}, since {moment(wait.opened_at).text}"
 
 
 def commands(run: RunView, wait: WaitView, session: Session) -> Iterator[tuple[str, str]]:
     """What ends the wait, and the line to type; nothing does but time if it has no signal."""
-    if wait.signal is not None:
+    if wait.approval is not None:
+        yield "say yes", session.command("approvals", "approve", wait.approval, "--comment", "…")
+        yield "say no", session.command("approvals", "reject", wait.approval, "--comment", "…")
+    elif wait.signal is not None:
         yield "send it", session.command("runs", "signal", run.run_id, wait.signal, "--payload", "{}")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from importlib.metadata import version
+from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from bext_workflow.errors import BextError, NotFound
+from bext_workflow.faces.http.approvals import ApprovalRoutes
 from bext_workflow.faces.http.catalog import CatalogRoutes
 from bext_workflow.faces.http.guard import Guard
 from bext_workflow.faces.http.incidents import IncidentRoutes
@@ -19,7 +21,7 @@ from bext_workflow.faces.http.probes import ProbeRoutes
 from bext_workflow.faces.http.problem import MethodRefused, Unexpected, problem_response
 from bext_workflow.faces.http.runs import RunRoutes
 from bext_workflow.faces.http.schedules import ScheduleRoutes
-from bext_workflow.service.protocols import HostView, Operations, Runs, Schedules, Workflows
+from bext_workflow.service.protocols import Approvals, HostView, Operations, Runs, Schedules, Workflows
 
 PREFIX = "/api/v1"
 MAX_BODY_BYTES = 1024 * 1024
@@ -40,13 +42,20 @@ class HttpApp:
         self._polls.close()
 
 
+class Services(NamedTuple):
+    """What the face is given."""
+
+    runs: Runs
+    operations: Operations
+    workflows: Workflows
+    schedules: Schedules
+    approvals: Approvals
+    host: HostView
+
+
 def create_http_app(
+    given: Services,
     *,
-    runs: Runs,
-    operations: Operations,
-    workflows: Workflows,
-    schedules: Schedules,
-    host: HostView,
     metrics: Callable[[], str],
     allowed_hosts: Collection[str] = (),
     max_body_bytes: int = MAX_BODY_BYTES,
@@ -54,10 +63,11 @@ def create_http_app(
     """The face over what it is given. `allowed_hosts`: what a Host header may name besides loopback, without a port."""
     polls = LongPolls()
     api = APIRouter(prefix=PREFIX)
-    api.include_router(RunRoutes(runs, operations, polls).router())
-    api.include_router(IncidentRoutes(operations).router())
-    api.include_router(CatalogRoutes(workflows).router())
-    api.include_router(ScheduleRoutes(schedules).router())
+    api.include_router(RunRoutes(given.runs, given.operations, polls).router())
+    api.include_router(IncidentRoutes(given.operations).router())
+    api.include_router(CatalogRoutes(given.workflows).router())
+    api.include_router(ScheduleRoutes(given.schedules).router())
+    api.include_router(ApprovalRoutes(given.approvals).router())
     app = Described(
         title="bext-workflow",
         version=version("bext-workflow"),
@@ -67,7 +77,7 @@ def create_http_app(
         generate_unique_id_function=lambda route: route.name,
     )
     app.include_router(api)
-    app.include_router(ProbeRoutes(host, metrics).router())
+    app.include_router(ProbeRoutes(given.host, metrics).router())
     for kind in (BextError, HTTPException, Exception):
         app.add_exception_handler(kind, _on_error)
     return HttpApp(Guard(app, allowed_hosts=allowed_hosts, max_body_bytes=max_body_bytes), polls)

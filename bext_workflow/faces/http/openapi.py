@@ -12,6 +12,7 @@ from bext_workflow.faces.http.problem import MEDIA_TYPE, Problem
 from bext_workflow.faces.http.shapes import HoldBody, SignalBody, StartBody
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.view import (
+    ApprovalView,
     EventView,
     FireView,
     IncidentView,
@@ -25,6 +26,7 @@ from bext_workflow.service.protocols import (
     Acknowledged,
     CancelPlan,
     CancelRequest,
+    CompleteRequest,
     Readiness,
     ResolveRequest,
     RetryRequest,
@@ -34,8 +36,10 @@ SHAPES: Sequence[Json] = (
     Acknowledged,
     CancelPlan,
     CancelRequest,
+    CompleteRequest,
     HoldBody,
     IncidentView,
+    Page[ApprovalView],
     Page[EventView],
     Page[FireView],
     Page[IncidentView],

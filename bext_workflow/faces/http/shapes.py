@@ -88,6 +88,15 @@ class IncidentsParameters(msgspec.Struct, frozen=True, kw_only=True):
     cursor: str | None = None
 
 
+class ApprovalsParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which approvals; without `open_only=false` those that wait for a decision."""
+
+    run_id: str | None = None
+    open_only: bool = True
+    limit: Limit = DEFAULT_LIMIT
+    cursor: str | None = None
+
+
 class WorkflowParameters(msgspec.Struct, frozen=True, kw_only=True):
     """Which version; by default the highest."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import sqlite3
 
 from bext_workflow.ports.store import AuditEntry, Judge, Posted
@@ -35,6 +36,14 @@ def audit(connection: sqlite3.Connection, entry: AuditEntry, *, at: int, run_id:
     """Remembers a person's act; for a caller that is in a transaction."""
     values = (at, entry.by, entry.name, run_id, entry.schedule, entry.reason, entry.data.decode())
     connection.execute(_SQL["insert_audit"], values)
+
+
+def secret(connection: sqlite3.Connection, name: str) -> bytes:
+    with writing(connection):
+        connection.execute(_SQL["keep_secret"], (name, secrets.token_bytes(32)))
+        (value,) = connection.execute(_SQL["secret"], (name,)).fetchone()
+    kept: bytes = value
+    return kept
 
 
 def save_definition(connection: sqlite3.Connection, workflow: str, version: int, digest: str, body: bytes) -> None:

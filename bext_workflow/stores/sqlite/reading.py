@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from bext_workflow.errors import NotFound
 from bext_workflow.model.json import dumps
 from bext_workflow.model.status import LIVE, IncidentKind, WorkflowStatus
-from bext_workflow.ports.store import AuditRow, EventRow, InboxRow, IncidentRow, Loaded, RunFilter, RunRow
+from bext_workflow.ports.store import ApprovalRow, AuditRow, EventRow, InboxRow, IncidentRow, Loaded, RunFilter, RunRow
 from bext_workflow.stores.sqlite import queries
 from bext_workflow.stores.sqlite.connection import snapshot
-from bext_workflow.stores.sqlite.rows import act_of, audit_of, event_of, incident_of, run_of
+from bext_workflow.stores.sqlite.rows import act_of, approval_of, audit_of, event_of, incident_of, run_of
 
 _SQL = queries.load("reading.sql")
 _ALL = -1
@@ -98,6 +98,18 @@ def open_incidents(connection: sqlite3.Connection) -> list[tuple[IncidentKind, i
 
 def incident(connection: sqlite3.Connection, prefix: str) -> list[IncidentRow]:
     return [incident_of(row) for row in connection.execute(_SQL["incident"], {"prefix": prefix})]
+
+
+def approvals(
+    connection: sqlite3.Connection, run_id: str | None, open_only: bool, limit: int, before: str | None
+) -> list[ApprovalRow]:
+    name = "approvals_of_run" if run_id is not None else "approvals_open" if open_only else "approvals"
+    given = {"run_id": run_id, "open_only": open_only, "limit": limit, "before": before or _LAST_TEXT}
+    return [approval_of(row) for row in connection.execute(_SQL[name], given)]
+
+
+def approval(connection: sqlite3.Connection, prefix: str) -> list[ApprovalRow]:
+    return [approval_of(row) for row in connection.execute(_SQL["approval"], {"prefix": prefix})]
 
 
 def audit(connection: sqlite3.Connection, limit: int, before: int | None) -> list[AuditRow]:

@@ -6,7 +6,7 @@ import sqlite3
 
 from bext_workflow.model.json import dumps, loads
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
-from bext_workflow.ports.store import AuditRow, EventRow, HostRow, InboxRow, IncidentRow, RunRow
+from bext_workflow.ports.store import ApprovalRow, AuditRow, EventRow, HostRow, InboxRow, IncidentRow, RunRow
 
 _STATUSES = {status.value: status for status in WorkflowStatus}
 
@@ -87,6 +87,44 @@ def incident_values(rid: int, incident: IncidentRow) -> tuple[object, ...]:
         incident.opened_at,
         incident.resolved_at,
         dumps(incident.resolution).decode(),
+    )
+
+
+def approval_of(row: sqlite3.Row) -> ApprovalRow:
+    return ApprovalRow(
+        id=row["id"],
+        run_id=row["run_id"],
+        workflow=row["workflow"],
+        step=row["step"],
+        visit=row["visit"],
+        title=row["title"],
+        by=tuple(loads(row["deciders"])),
+        not_by=row["not_by"],
+        form=loads(row["form"]),
+        opened_at=row["opened_at"],
+        due_at=row["due_at"],
+        closed_at=row["closed_at"],
+        resolution=loads(row["resolution"]),
+    )
+
+
+def approval_values(rid: int, approval: ApprovalRow) -> tuple[object, ...]:
+    """In the order of `ask`."""
+    return (
+        approval.id,
+        rid,
+        approval.run_id,
+        approval.workflow,
+        approval.step,
+        approval.visit,
+        approval.title,
+        dumps(list(approval.by)).decode(),
+        approval.not_by,
+        dumps(approval.form).decode(),
+        approval.opened_at,
+        approval.due_at,
+        approval.closed_at,
+        dumps(approval.resolution).decode(),
     )
 
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 from bext_workflow.model.status import IncidentKind
 from bext_workflow.ports.store import (
     Amend,
+    ApprovalRow,
     AuditEntry,
     AuditRow,
     Claimed,
@@ -151,8 +152,23 @@ class SqliteStore:
     async def incident(self, prefix: str) -> Sequence[IncidentRow]:
         return await self._read(partial(reading.incident, prefix=prefix))
 
+    async def approvals(
+        self, *, run_id: str | None = None, open_only: bool = True, limit: int, before: str | None = None
+    ) -> Sequence[ApprovalRow]:
+        return await self._read(
+            partial(reading.approvals, run_id=run_id, open_only=open_only, limit=limit, before=before)
+        )
+
+    async def approval(self, prefix: str) -> Sequence[ApprovalRow]:
+        return await self._read(partial(reading.approval, prefix=prefix))
+
     async def audit(self, *, limit: int, before: int | None = None) -> Sequence[AuditRow]:
         return await self._read(partial(reading.audit, limit=limit, before=before))
+
+    # Secrets
+
+    async def secret(self, name: str) -> bytes:
+        return await self._write(partial(acts.secret, name=name))
 
     # Definitions
 

@@ -12,7 +12,7 @@ from bext_workflow.stores.sqlite.acts import audit
 from bext_workflow.stores.sqlite.connection import writing
 from bext_workflow.stores.sqlite.faults import MEMBER_FAULTS
 from bext_workflow.stores.sqlite.many import execute_rows
-from bext_workflow.stores.sqlite.rows import incident_values
+from bext_workflow.stores.sqlite.rows import approval_values, incident_values
 from bext_workflow.stores.sqlite.verdict import why_not
 
 _SQL = queries.load("write.sql")
@@ -122,6 +122,8 @@ def _advance(connection: sqlite3.Connection, appends: Sequence[Append]) -> None:
             connection.execute(_SQL["take_acts"], (append.rid, append.taken))
         if append.opened or append.resolved or append.evidence:
             _change_incidents(connection, append)
+        if append.asked or append.decided:
+            _change_approvals(connection, append)
 
 
 def _moves(append: Append) -> bool:
@@ -153,6 +155,13 @@ def _change_incidents(connection: sqlite3.Connection, append: Append) -> None:
     for incident_id, resolution in append.resolved:
         connection.execute(_SQL["resolve_incident"], (append.at, dumps(resolution).decode(), incident_id, rid))
     connection.execute(_SQL["count_incidents"], (rid,))
+
+
+def _change_approvals(connection: sqlite3.Connection, append: Append) -> None:
+    for approval_id, resolution in append.decided:
+        connection.execute(_SQL["decide"], (append.at, dumps(resolution).decode(), approval_id, append.rid))
+    for approval in append.asked:
+        connection.execute(_SQL["ask"], approval_values(append.rid, approval))
 
 
 def _one_by_one(connection: sqlite3.Connection, batch: Sequence[Member]) -> Sequence[Result]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bext_workflow.testing.contract.acts import ActsContract
 from bext_workflow.testing.contract.appending import AppendingContract
+from bext_workflow.testing.contract.approvals import ApprovalsContract
 from bext_workflow.testing.contract.batches import BatchContract
 from bext_workflow.testing.contract.driving import DrivingContract
 from bext_workflow.testing.contract.incidents import IncidentsContract
@@ -25,6 +26,7 @@ class StoreContract(
     AppendingContract,
     BatchContract,
     IncidentsContract,
+    ApprovalsContract,
     DrivingContract,
     ActsContract,
     SchedulesContract,

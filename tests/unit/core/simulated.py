@@ -11,10 +11,13 @@ from bext_workflow.core.work import Begin, Expire, Fire, Open, Settle
 from bext_workflow.model.event import Event
 from bext_workflow.model.status import Action
 
-OF_CHILDREN = frozenset(
-    {"child_started", "child_ended", "child_stop_asked", "child_undo_asked", "parent_told", "undo_requested"}
+NOT_SIMULATED = frozenset(
+    {
+        *("child_started", "child_ended", "child_stop_asked", "child_undo_asked", "parent_told", "undo_requested"),
+        *("answer_received", "answer_taken", "wait_reminded"),
+    }
 )
-"""Kinds of events of sub-workflows, which are no part of the simulated definitions."""
+"""Kinds of events of sub-workflows and approvals, which are no part of the simulated definitions."""
 
 INTERRUPTED = Lost(reason="interrupted by a cancel")
 

@@ -51,6 +51,7 @@ from bext_workflow.core.work import (
     Fire,
     Notify,
     Open,
+    Remind,
     Settle,
     StopChild,
     TellParent,
@@ -208,8 +209,8 @@ class World:
 
     def _perform(self, action: Due) -> None:
         match action:
-            case CallChild() | StopChild() | UndoChild() | TellParent():
-                raise AssertionError("no definition that is drawn here has sub-workflows")
+            case CallChild() | StopChild() | UndoChild() | TellParent() | Remind():
+                raise AssertionError("no definition that is drawn here has sub-workflows or approvals")
             case Begin() | Settle() | Open() | Fire() | Expire():
                 self._conclude(move_of(action))
             case Verify():

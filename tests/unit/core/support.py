@@ -8,6 +8,7 @@ from bext_workflow.core.decide import Decision, decide
 from bext_workflow.core.evolve import evolve, fold, initial
 from bext_workflow.core.inbox import take, write_act
 from bext_workflow.core.input import (
+    Answered,
     Begun,
     Cancel,
     ChildCalled,
@@ -28,6 +29,7 @@ from bext_workflow.core.input import (
     Parked,
     Pause,
     Recovered,
+    ReminderDue,
     Reopen,
     Resolve,
     Resume,
@@ -39,7 +41,7 @@ from bext_workflow.core.input import (
     Undone,
 )
 from bext_workflow.core.state import Branch, Incident, Plan, State
-from bext_workflow.core.waiting import refuse_signal
+from bext_workflow.core.waiting import refuse_answer, refuse_signal
 from bext_workflow.core.work import Action as Due
 from bext_workflow.core.work import (
     CallChild,
@@ -49,6 +51,7 @@ from bext_workflow.core.work import (
     Fire,
     Notify,
     Open,
+    Remind,
     Settle,
     StopChild,
     TellParent,
@@ -64,7 +67,7 @@ from bext_workflow.model.json import EMPTY, Document, Json, dumps
 from bext_workflow.model.policy import OnExhausted, RetryPolicy
 from bext_workflow.model.run import newest_first
 from bext_workflow.model.status import Action, Call, WorkflowStatus
-from bext_workflow.model.wait import WaitDefinition, WaitFor
+from bext_workflow.model.wait import ApprovalDefinition, WaitDefinition, WaitFor
 from bext_workflow.ports.store import InboxRow
 
 RUN_ID, CHILD_ID = "r-1", "r-2"
@@ -106,6 +109,14 @@ def charge(name: str = "charge", **fields: Json) -> StepDefinition:
 def asks(name: str = "ask", signal: str = "go", *, branches: tuple[str, ...] = (), **fields: Json) -> StepDefinition:
     """A step that the host does: it waits for a signal; `fields` are into, timeout_ms, on_timeout."""
     return StepDefinition(name=name, branches=branches, wait=WaitDefinition(signal=signal, **fields))
+
+
+def approves(name: str = "ask", signal: str = "go", **fields: Json) -> StepDefinition:
+    """A step that waits for a decision; `fields` are its, the wait's (into, timeout_ms, on_timeout) and the `next`."""
+    of_wait = {key: fields.pop(key) for key in ("into", "timeout_ms", "on_timeout") if key in fields}
+    next_ = fields.pop("next", None)
+    wait = WaitDefinition(signal=signal, approval=ApprovalDefinition(**fields), **of_wait)
+    return StepDefinition(name=name, next=next_, wait=wait)
 
 
 def calls(name: str = "ship", workflow: str = "shipping", **fields: Json) -> StepDefinition:
@@ -336,6 +347,29 @@ class Saga:
         self.acts += 1
         at = self.now if at is None else at
         return self.give(Signalled(act=self.acts, by="ann", at=at, name=name, payload=payload, id=id))
+
+    def decide(
+        self, approved: bool | None = True, *, key: str = f"{RUN_ID}:ask", at: int | None = None, form: Json = None
+    ) -> list[str]:
+        """An answer to the wait of one visit is taken from the inbox now; the door judges it now."""
+        refuse_answer(self.state, key)
+        self.acts += 1
+        return self.give(self.answered(approved, key=key, at=at, form=form))
+
+    def answered(
+        self, approved: bool | None, *, key: str = f"{RUN_ID}:ask", at: int | None = None, form: Json = None
+    ) -> Answered:
+        """The last act, as an answer."""
+        at = self.now if at is None else at
+        comment = "" if approved is None else "as agreed"
+        return Answered(act=self.acts, by="ann", at=at, key=key, payload=form, approved=approved, comment=comment)
+
+    def open_branch(self, branch: int) -> list[str]:
+        """The host comes to a step of its own in that branch, of several."""
+        return self.give(Opened(branch=branch))
+
+    def remind(self) -> list[str]:
+        return self.give(ReminderDue(branch=self.due(Remind).branch))
 
     def pause(self) -> list[str]:
         self.acts += 1

@@ -9,6 +9,7 @@ import pytest
 from bext_workflow.core.inbox import read_act, take, write_act
 from bext_workflow.core.input import (
     ActInput,
+    Answered,
     Cancel,
     ChildEnd,
     Late,
@@ -43,6 +44,8 @@ ACTS: list[ActInput] = [
     Late(act=3, call=Call.UNDO, step="pay", visit=2, attempt=4, evidence={"returned": "ok"}),
     Signalled(act=3, by="ann", at=NOON, name="go"),
     Signalled(act=3, by="ann", at=NOON, name="go", payload={"deep": [None, {"ä": -0.0}]}, id="s-1"),
+    Answered(act=3, by="ann", at=NOON, key="r-1:ask", payload={"n": 1.0}),
+    Answered(act=3, by="ann", at=NOON, key="r-1:ask", approved=False, comment="too dear"),
     ChildEnd(act=3, key="r-1:ship", run_id="r-2", ending=1, status=WorkflowStatus.COMPLETED, result=document({"n": 1})),
     ChildEnd(act=3, key="r-1:ship", run_id="r-2", ending=2, status=WorkflowStatus.FAILED, failure="no", left=True),
     ParentUndo(act=3, by="ann", reason="undone"),

@@ -22,8 +22,10 @@ from tests.unit.core.support import (
     NO_AND_LEAVE,
     NOON,
     RAISED,
+    RUN_ID,
     TIMED_OUT,
     Saga,
+    approves,
     asks,
     calls,
     charge,
@@ -144,6 +146,24 @@ def of_children() -> Saga:
     return saga
 
 
+def decided() -> Saga:
+    """A decision that was there early, one of which somebody was reminded."""
+    saga = Saga(plan(approves(remind_ms=5), approves("again", "sure", into="said")))
+    saga.decide(form=ODD)
+    saga.open()
+    saga.decide(key=f"{RUN_ID}:again", form=ODD)
+    saga.open()
+    return saga
+
+
+def reminded() -> Saga:
+    saga = Saga(plan(approves(remind_ms=5)))
+    saga.open()
+    saga.wait(5).remind()
+    saga.decide(approved=False)
+    return saga
+
+
 def stopped_with_a_child() -> Saga:
     saga = Saga(plan(calls()))
     saga.call_child()
@@ -154,6 +174,8 @@ def stopped_with_a_child() -> Saga:
 
 
 JOURNEYS = {
+    decided: WorkflowStatus.COMPLETED,
+    reminded: WorkflowStatus.COMPENSATED,
     of_children: WorkflowStatus.COMPENSATED,
     stopped_with_a_child: WorkflowStatus.CANCELLED,
     raced: WorkflowStatus.COMPLETED,

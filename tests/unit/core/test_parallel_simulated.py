@@ -11,7 +11,7 @@ from bext_workflow.model.status import IncidentKind, WorkflowStatus
 from tests.unit.core.parallel_properties import PROPERTIES
 from tests.unit.core.parallel_script import Script
 from tests.unit.core.parallel_simulator import Record, World, weather_of
-from tests.unit.core.simulated import OF_CHILDREN
+from tests.unit.core.simulated import NOT_SIMULATED
 
 BLOCK = 500
 
@@ -61,7 +61,7 @@ def test_the_simulation_goes_everywhere() -> None:
     worlds = [World(Script(seed), weather_of(seed)).live() for seed in range(1_000)]
     kinds = Counter(kind for world in worlds for kind, _, _ in world.journal)
     # A result that comes too late needs a thread that outlives its time: the host's tests have those.
-    assert kinds.keys() >= set(KINDS.values()) - {"evidence_attached", *OF_CHILDREN}
+    assert kinds.keys() >= set(KINDS.values()) - {"evidence_attached", *NOT_SIMULATED}
     assert min(kinds[kind] for kind in ("join_decided", "losers_undo_started", "join_opened", "branch_settled")) > 50
     events = [event for world in worlds for event, _ in world.events]
     assert {event.kind for event in events if isinstance(event, IncidentOpened)} == set(IncidentKind)

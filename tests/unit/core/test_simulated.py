@@ -12,7 +12,7 @@ from tests.unit.core.properties import PROPERTIES
 from tests.unit.core.properties_waiting import WAITING
 from tests.unit.core.reference import Expected, Reference
 from tests.unit.core.script import Script
-from tests.unit.core.simulated import OF_CHILDREN
+from tests.unit.core.simulated import NOT_SIMULATED
 from tests.unit.core.simulator import Record, Weather, World
 
 BLOCK = 500
@@ -67,7 +67,7 @@ def test_the_simulation_goes_everywhere() -> None:
     """So that the promises are not kept by runs to which nothing happens: every event, incident, ending and death."""
     worlds = [world for seed in range(400) for world in simulate(seed)]
     events = [event for world in worlds for event, _ in world.events]
-    elsewhere = {"evidence_attached", "join_decided", "join_opened", "losers_undo_started", *OF_CHILDREN}
+    elsewhere = {"evidence_attached", "join_decided", "join_opened", "losers_undo_started", *NOT_SIMULATED}
     assert {kind for world in worlds for kind, _, _ in world.journal} >= set(KINDS.values()) - elsewhere
     assert {event.kind for event in events if isinstance(event, IncidentOpened)} == set(IncidentKind)
     assert {event.kind for event in events if isinstance(event, StopRequested)} == set(StopKind) - {StopKind.FAILURE}

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from bext_workflow.core.decide import LEGAL, decide
 from bext_workflow.core.input import (
+    Answered,
     Begun,
     Cancel,
     ChildCalled,
@@ -26,6 +27,7 @@ from bext_workflow.core.input import (
     ParentUndo,
     Pause,
     Recovered,
+    ReminderDue,
     Reopen,
     Resolve,
     Resume,
@@ -51,6 +53,7 @@ from tests.unit.core.support import (
     RAISED,
     RUN_ID,
     Saga,
+    approves,
     asks,
     calls,
     charge,
@@ -67,6 +70,8 @@ Intended      .       x       x        x          x           x          x      
 Finished      .       x       .        x          .           .          .         .       .
 Verified      .       x       .        x          x           .          .         .       .
 Opened        .       x       .        .          .           .          .         .       .
+ReminderDue   .       x       x        x          .           .          .         .       .
+Answered      x       x       x        x          x           x          x         x       x
 ChildCalled   .       x       -        -          -           -          -         -       -
 ChildStopped  .       x       -        -          -           -          -         -       -
 ChildUndoing  .       -       -        -          x           -          -         -       -
@@ -143,9 +148,15 @@ def _stopped(saga: Saga) -> State:
 
 def _beside(state: State) -> State:
     """The run has a second branch, whose wait is due; made by hand."""
-    wait = WaitFor(next="b", due_at=NOON)
+    wait = WaitFor(next="b", due_at=NOON, remind_at=NOON)
     other = Branch(id=1, step="a", visit=2, phase=Phase.WAITING, wait=wait, wait_opened=state.seq)
     return replace(state, branches=(*state.branches, other))
+
+
+def _asking() -> State:
+    saga = Saga(plan(approves(remind_ms=1))).wait(-1)
+    saga.open()
+    return saga.state
 
 
 def _with_child() -> Saga:
@@ -165,6 +176,9 @@ SPECIAL: dict[tuple[WorkflowStatus, str], Callable[[], State]] = {
     (WorkflowStatus.RUNNING, "ChildCalled"): lambda: Saga(plan(calls())).state,
     (WorkflowStatus.RUNNING, "ChildStopped"): lambda: _stopped(_with_child()),
     (WorkflowStatus.COMPENSATING, "ChildUndoing"): _undoing_a_child,
+    (WorkflowStatus.RUNNING, "ReminderDue"): lambda: _beside(_ended_once().state),
+    (WorkflowStatus.WAITING, "ReminderDue"): _asking,
+    (WorkflowStatus.SUSPENDED, "ReminderDue"): lambda: _beside(_ended_once().run(RAISED).state),
     (WorkflowStatus.RUNNING, "TimerDue"): lambda: _beside(_ended_once().state),
     (WorkflowStatus.WAITING, "Settled"): lambda: _stopped(_ended_once().run(parked("go"))),
     (WorkflowStatus.SUSPENDED, "Finished"): _paused_in_a_call,
@@ -208,6 +222,8 @@ INPUTS: dict[str, Callable[[State], Input]] = {
     "Reopen": lambda _: Reopen(act=9, by="ann", reason="mended"),
     "Resolve": _resolve,
     "Opened": lambda _: Opened(branch=0),
+    "ReminderDue": lambda state: ReminderDue(branch=len(state.branches) - 1),
+    "Answered": lambda _: Answered(act=9, by="ann", at=NOON, key=f"{RUN_ID}:b"),
     "ChildCalled": lambda _: ChildCalled(branch=0, key=f"{RUN_ID}:ship", run_id=CHILD_ID),
     "ChildStopped": lambda _: ChildStopped(branch=0, run_id=CHILD_ID),
     "ChildUndoing": lambda _: ChildUndoing(run_id=CHILD_ID),

@@ -92,6 +92,31 @@ CREATE TABLE incidents (
 CREATE INDEX incidents_rid ON incidents (rid, id);
 CREATE INDEX incidents_open ON incidents (id) WHERE resolved_at IS NULL;
 
+-- What persons are to decide; an id is the key of the visit that waits.
+CREATE TABLE approvals (
+    id TEXT PRIMARY KEY,
+    rid INTEGER NOT NULL,
+    run_id TEXT NOT NULL,
+    workflow TEXT NOT NULL,
+    step TEXT NOT NULL,
+    visit INTEGER NOT NULL,
+    title TEXT NOT NULL,
+    deciders TEXT NOT NULL,
+    not_by TEXT,
+    form TEXT NOT NULL,
+    opened_at INTEGER NOT NULL,
+    due_at INTEGER,
+    closed_at INTEGER,
+    resolution TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE INDEX approvals_open ON approvals (id) WHERE closed_at IS NULL;
+
+CREATE TABLE secrets (
+    name TEXT PRIMARY KEY,
+    value BLOB NOT NULL
+) WITHOUT ROWID;
+
 CREATE TABLE definitions (
     workflow TEXT NOT NULL,
     version INTEGER NOT NULL,

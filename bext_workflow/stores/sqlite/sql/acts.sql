@@ -11,6 +11,12 @@ UPDATE runs SET
     wake_at = CASE WHEN owner IS NULL THEN min(coalesce(wake_at, :at), :at) ELSE wake_at END
 WHERE rid = :rid;
 
+-- name: keep_secret
+INSERT INTO secrets (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING;
+
+-- name: secret
+SELECT value FROM secrets WHERE name = ?;
+
 -- name: save_definition
 INSERT INTO definitions (workflow, version, digest, body) VALUES (?, ?, ?, ?)
 ON CONFLICT (workflow, version, digest) DO UPDATE SET body = excluded.body;

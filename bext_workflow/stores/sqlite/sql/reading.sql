@@ -60,6 +60,21 @@ ORDER BY incidents.id DESC LIMIT :limit;
 -- name: incident
 SELECT * FROM incidents WHERE id >= :prefix AND id < :prefix || char(1114111) ORDER BY id LIMIT 2;
 
+-- name: approvals
+SELECT * FROM approvals WHERE id < :before ORDER BY id DESC LIMIT :limit;
+
+-- name: approvals_open
+SELECT * FROM approvals WHERE closed_at IS NULL AND id < :before ORDER BY id DESC LIMIT :limit;
+
+-- name: approvals_of_run
+SELECT * FROM approvals
+WHERE id > :run_id || ':' AND id < :run_id || ';' AND id < :before AND (NOT :open_only OR closed_at IS NULL)
+ORDER BY id DESC LIMIT :limit;
+
+-- name: approval
+SELECT * FROM approvals WHERE id >= :prefix AND id < :prefix || char(1114111)
+ORDER BY closed_at IS NOT NULL, id LIMIT 2;
+
 -- name: audit
 SELECT id, at, by, name, run_id, schedule, reason, CAST(data AS BLOB) FROM audit WHERE id < ? ORDER BY id DESC LIMIT ?;
 

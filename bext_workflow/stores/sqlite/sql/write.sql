@@ -51,6 +51,14 @@ UPDATE incidents SET evidence = ? WHERE id = ? AND rid = ?;
 -- name: resolve_incident
 UPDATE incidents SET resolved_at = ?, resolution = ? WHERE id = ? AND rid = ? AND resolved_at IS NULL;
 
+-- name: ask
+INSERT OR REPLACE INTO approvals (
+    id, rid, run_id, workflow, step, visit, title, deciders, not_by, form, opened_at, due_at, closed_at, resolution
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: decide
+UPDATE approvals SET closed_at = ?, resolution = ? WHERE id = ? AND rid = ? AND closed_at IS NULL;
+
 -- name: count_incidents
 UPDATE runs SET incidents = (SELECT count(*) FROM incidents WHERE incidents.rid = runs.rid AND resolved_at IS NULL)
 WHERE rid = ?;
