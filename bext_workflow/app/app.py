@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, redirect_stdout
 from pathlib import Path
 
-from bext_workflow.app.parts import Parts, assemble
+from bext_workflow.app.parts import Parts, assemble, load
 from bext_workflow.app.reach import reach
-from bext_workflow.checks import check_live, examine, make_report, store_findings
+from bext_workflow.checks import check_live, examine, make_report, plan_versions, store_findings
 from bext_workflow.config import effective, load_config
 from bext_workflow.errors import BextError
 from bext_workflow.faces.cli.scaffold import scaffold
-from bext_workflow.model.definition import read_definition
+from bext_workflow.model.definition import WorkflowDefinition, read_definition
 from bext_workflow.model.json import JsonObject
-from bext_workflow.service.wiring import Finding, Reached, Report, ServeOptions, Target
+from bext_workflow.service.wiring import Finding, Reached, Report, ServeOptions, Target, VersionPlan
 
 
 class App:
@@ -36,6 +36,11 @@ class App:
                 further = list(store_findings(config.store, error))
         return make_report(examined, strict=strict, further=further)
 
+    async def plan(self, target: Target) -> Sequence[VersionPlan]:
+        parts = load(target.config, degraded=False)
+        live, kept = await _remembered(parts)
+        return plan_versions(live, _served(parts), kept)
+
     def config(self, target: Target) -> JsonObject:
         return effective(load_config(target.config))
 
@@ -50,12 +55,36 @@ class App:
 
 
 async def _live_findings(parts: Parts) -> list[Finding]:
-    """What the live runs say about what would be served. A store that is not there yet has none."""
+    """What the live runs say about what would be served."""
+    live, kept = await _remembered(parts)
+    graphs = {key: definition.graph() for key, definition in kept.items()}
+    return list(check_live(live, _served(parts), graphs))
+
+
+def _served(parts: Parts) -> dict[tuple[str, int], WorkflowDefinition]:
+    return {key: one.definition for key, one in parts.registry.served.items()}
+
+
+async def _remembered(
+    parts: Parts,
+) -> tuple[Sequence[tuple[str, int, str, int]], dict[tuple[str, int, str], WorkflowDefinition]]:
+    """The live runs by graph, and the definitions of these and of what is served, as far as the store has them.
+
+    A store that is not there yet has none.
+    """
     if _is_to_be_made(parts.config.store):
-        return []
+        return [], {}
     await parts.store.open(migrate=False)
     try:
-        return await _compare(parts)
+        live = await parts.store.live_digests()
+        wanted = {(workflow, version, digest) for workflow, version, digest, _ in live}
+        wanted |= {(id_, version, one.digest) for (id_, version), one in _served(parts).items()}
+        kept: dict[tuple[str, int, str], WorkflowDefinition] = {}
+        for key in wanted:
+            body = await parts.store.definition(*key)
+            if body is not None:
+                kept[key] = read_definition(body)
+        return live, kept
     finally:
         await parts.store.close()
 
@@ -63,14 +92,3 @@ async def _live_findings(parts: Parts) -> list[Finding]:
 def _is_to_be_made(store: str) -> bool:
     file = Path(store.removeprefix("sqlite:"))
     return store.startswith("sqlite:") and not file.exists() and file.parent.is_dir()
-
-
-async def _compare(parts: Parts) -> list[Finding]:
-    live = await parts.store.live_digests()
-    kept: dict[tuple[str, int, str], JsonObject] = {}
-    for workflow, number, digest, _ in live:
-        body = await parts.store.definition(workflow, number, digest)
-        if body is not None:
-            kept[workflow, number, digest] = read_definition(body).graph()
-    served = {key: one.definition for key, one in parts.registry.served.items()}
-    return list(check_live(live, served, kept))

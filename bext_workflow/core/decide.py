@@ -30,6 +30,7 @@ from bext_workflow.core.input import (
     Opened,
     ParentUndo,
     Pause,
+    PolicyMoved,
     Recovered,
     ReminderDue,
     Reopen,
@@ -44,7 +45,7 @@ from bext_workflow.core.input import (
 )
 from bext_workflow.core.state import Branch, Phase, State
 from bext_workflow.errors import Conflict
-from bext_workflow.model.event import AttemptStarted, Event, ParentTold, RunStarted
+from bext_workflow.model.event import AttemptStarted, Event, ParentTold, PolicyChanged, RunStarted
 from bext_workflow.model.status import LIVE, TERMINAL, Call, WorkflowStatus
 
 _ANY = frozenset(WorkflowStatus)
@@ -69,6 +70,7 @@ LEGAL: dict[type, frozenset[WorkflowStatus]] = {
     Undone: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.COMPENSATING, WorkflowStatus.SUSPENDED}),
     Notified: _ANY - {WorkflowStatus.PENDING},
     Recovered: _ANY,
+    PolicyMoved: LIVE,
     Late: _ANY,
     Cancel: (LIVE | {WorkflowStatus.FAILED}) - {WorkflowStatus.COMPENSATING},
     Reopen: frozenset({WorkflowStatus.FAILED}),
@@ -141,6 +143,8 @@ def _apply(draft: Draft, given: Input) -> None:
             acts.expire(draft)
         case Recovered():
             crash.recovered(draft, given)
+        case PolicyMoved():
+            draft.add(PolicyChanged(policy=given.policy, changes=given.changes))
         case Late():
             crash.late(draft, given)
         case Cancel():

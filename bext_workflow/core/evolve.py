@@ -35,6 +35,7 @@ from bext_workflow.model.event import (
     JoinOpened,
     LosersUndoStarted,
     ParentTold,
+    PolicyChanged,
     Recovered,
     RunCancelled,
     RunCompensated,
@@ -71,6 +72,7 @@ def initial(plan: Plan, created: RunCreated, at: int) -> State:
         key=created.key,
         tags=created.tags,
         by=created.by,
+        policy=created.policy,
         seq=1,
         status=WorkflowStatus.RUNNING if created.begun else WorkflowStatus.PENDING,
         context=Layers(created.context.value),
@@ -111,7 +113,7 @@ def fold(plan: Plan, events: Iterable[tuple[Event, int]]) -> State:
 def _follows_a_crash(event: Event) -> bool:
     """Whether the event is no progress: a run that sees only such events may be what kills its hosts (semantics §6)."""
     match event:
-        case Recovered() | AttemptStarted() | AttemptCleared():
+        case Recovered() | AttemptStarted() | AttemptCleared() | PolicyChanged():
             return True
         case AttemptLost():
             return event.crashed
@@ -150,6 +152,8 @@ def _changes(state: State, event: Event, at: int) -> Changes:
             return changes.stop_requested(state, event, at)
         case RunTimedOut():
             return {"timed_out": True}
+        case PolicyChanged():
+            return {"policy": event.policy}
         case RunPaused():
             return {"paused": True, "inbox": event.act}
         case RunResumed():

@@ -174,6 +174,13 @@ class Recovered(msgspec.Struct, frozen=True, kw_only=True):
     fence: int
 
 
+class PolicyMoved(msgspec.Struct, frozen=True, kw_only=True):
+    """The definition says otherwise than when the run was last driven, in what is no graph."""
+
+    policy: str
+    changes: tuple[str, ...]
+
+
 class Late(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt that was given up ended after all. It comes through the inbox, as acts do."""
 
@@ -305,5 +312,6 @@ Input: TypeAlias = (
     | Undone
     | Notified
     | Recovered
+    | PolicyMoved
     | ActInput
 )

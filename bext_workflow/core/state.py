@@ -232,6 +232,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     key: str | None = None
     tags: dict[str, str] = {}
     by: str = ""
+    policy: str = ""
     seq: int = 0
     inbox: int = 0
     status: WorkflowStatus = WorkflowStatus.PENDING

@@ -13,13 +13,15 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from bext_workflow.core.evolve import fold
-from bext_workflow.core.state import Plan
+from bext_workflow.core.input import PolicyMoved
+from bext_workflow.core.state import Plan, State
 from bext_workflow.errors import StoreUnavailable
 from bext_workflow.host.driver import Driver
 from bext_workflow.host.patience import patiently
 from bext_workflow.host.progress import Held, LostLease, started
 from bext_workflow.host.shop import Shop
 from bext_workflow.host.text import plain
+from bext_workflow.model.definition import WorkflowDefinition
 from bext_workflow.model.event import decode
 from bext_workflow.plugin.registry import Plugin
 from bext_workflow.ports import telemetry as names
@@ -34,6 +36,9 @@ class Plans(Protocol):
 
     async def plan_for(self, run: RunRow) -> tuple[Plan, Plugin]:
         """The definition that the run began with, and the plugin that owns it."""
+
+    async def policy_changes(self, definition: WorkflowDefinition, policy: str) -> tuple[str, ...]:
+        """What differs now from the policy of that name, in words."""
 
 
 class Spawn(Protocol):
@@ -214,7 +219,15 @@ class Dispatcher:
             acts=claimed.loaded.inbox,
             orphan=claimed.orphan or started(state),
             context_bytes=sum(len(row.data) for row in claimed.loaded.events),
+            moved=await self._moved(state),
         )
+
+    async def _moved(self, state: State) -> PolicyMoved | None:
+        definition = state.plan.definition
+        if state.policy == definition.policy or state.status.terminal:
+            return None
+        changes = await self._plans.policy_changes(definition, state.policy)
+        return PolicyMoved(policy=definition.policy, changes=changes)
 
     async def _hand_back(self, run: RunRow) -> None:
         """Lets go of a run that nobody drives, as it stands."""

@@ -48,6 +48,7 @@ class Driver:
         self._shop = shop
         self._orphan = held.orphan
         self._fence = held.fence
+        self._moved = held.moved
         self.rid = held.rid
         self._running = Running()
         self._progress = Progress(shop, held, busy=self._running.any)
@@ -81,6 +82,8 @@ class Driver:
         """Returns once the run is given back. Raises `LostLease`."""
         if self._orphan:
             await self._progress.conclude(Recovered(host=self._shop.host_id, fence=self._fence))
+        if self._moved is not None and not self._progress.state.status.terminal:
+            await self._progress.conclude(self._moved)
         while not self._progress.released:
             if self._progress.state.suspect:
                 async with self._shop.suspects:

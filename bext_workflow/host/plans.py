@@ -5,10 +5,12 @@ from __future__ import annotations
 from bext_workflow.core.state import Plan
 from bext_workflow.errors import DefinitionError, NotFound
 from bext_workflow.model.definition import WorkflowDefinition, read_definition, write_definition
-from bext_workflow.model.graph import graph_diff
+from bext_workflow.model.graph import graph_diff, policy_diff
 from bext_workflow.model.json import JsonObject, loads
 from bext_workflow.plugin.registry import Plugin, Registry, Served
 from bext_workflow.ports.store import RunRow, Store
+
+_FORGOTTEN = "what it was is not known any more"
 
 
 def plan_of(definition: WorkflowDefinition, plugin: Plugin) -> Plan:
@@ -31,6 +33,7 @@ class RegistryPlans:
             (id_, version, served.definition.digest): plan_of(served.definition, served.plugin)
             for (id_, version), served in registry.served.items()
         }
+        self._changes: dict[tuple[str, int, str, str], tuple[str, ...]] = {}
 
     def serves(self, workflow: str, version: int) -> Served:
         """What is served under that id and version. Raises `NotFound`."""
@@ -54,11 +57,20 @@ class RegistryPlans:
             self._plans[key] = plan_of(read_definition(body), served.plugin)
         return self._plans[key], served.plugin
 
+    async def policy_changes(self, definition: WorkflowDefinition, policy: str) -> tuple[str, ...]:
+        """What differs now from the policy of that name, in words."""
+        key = definition.id, definition.version, definition.digest
+        if (*key, policy) not in self._changes:
+            body = await self._store.definition(*key, policy=policy)
+            told = [_FORGOTTEN] if body is None else policy_diff(read_definition(body), definition)
+            self._changes[*key, policy] = tuple(told)
+        return self._changes[*key, policy]
+
     async def keep_definitions(self) -> None:
         """Writes what is served into the store, so that it outlives the config."""
         for (id_, version), served in self._registry.served.items():
-            body = write_definition(served.definition)
-            await self._store.save_definition(id_, version, served.definition.digest, body)
+            body, own = write_definition(served.definition), served.definition
+            await self._store.save_definition(id_, version, own.digest, own.policy, body)
 
     async def refuse_changed_graphs(self) -> None:
         """Raises `DefinitionError` if live runs began with another graph under a served id and version (P49)."""

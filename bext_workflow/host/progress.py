@@ -8,7 +8,7 @@ import msgspec
 
 from bext_workflow.core.decide import Decision, decide
 from bext_workflow.core.inbox import take
-from bext_workflow.core.input import Finished, Input, Lost
+from bext_workflow.core.input import Finished, Input, Lost, PolicyMoved
 from bext_workflow.core.state import Phase, State
 from bext_workflow.core.work import wake_at
 from bext_workflow.host.appending import append_of, index_of
@@ -27,7 +27,10 @@ class LostLease(Exception):
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as a driver begins with it. `inbox`: the number of acts that `acts` shows; `orphan`: its owner is gone."""
+    """A run as a driver begins with it. `inbox`: the number of acts that `acts` shows; `orphan`: its owner is gone.
+
+    `moved`: what its definition says has changed since it was last driven.
+    """
 
     rid: int
     fence: int
@@ -38,6 +41,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     acts: Sequence[InboxRow] = ()
     orphan: bool = False
     context_bytes: int = 0
+    moved: PolicyMoved | None = None
 
 
 class Progress:

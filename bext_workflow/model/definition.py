@@ -92,6 +92,11 @@ class WorkflowDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_default
         """Names the graph: two definitions with the same digest differ in policy and words only (semantics §10)."""
         return hashlib.sha256(dumps(self.graph())).hexdigest()[:16]
 
+    @cached_property
+    def policy(self) -> str:
+        """Names all that is said of the workflow, what is no graph too: policy that may move under a live run."""
+        return hashlib.sha256(write_definition(self)).hexdigest()[:16]
+
     def graph(self) -> JsonObject:
         """What a live run depends on: the part of the definition that may not change under one version."""
         return {"id": self.id, "version": self.version, "steps": [graph_of(step) for step in self.steps]}

@@ -29,7 +29,7 @@ class RunCreated(_Event, frozen=True, kw_only=True):
     """A start was accepted. `begun` says that the host that took it drives it at once (no PENDING).
 
     `children`: the version and the digest of each workflow that a step of this one may run, fixed here. `parent`: the
-    run that this one is a child of.
+    run that this one is a child of. `policy` names what held besides the graph.
     """
 
     run_id: str
@@ -43,6 +43,7 @@ class RunCreated(_Event, frozen=True, kw_only=True):
     begun: bool = False
     children: dict[str, tuple[int, str]] = {}
     parent: Parent | None = None
+    policy: str = ""
 
 
 class RunStarted(_Event, frozen=True, kw_only=True):
@@ -140,6 +141,13 @@ class StopRequested(_Event, frozen=True, kw_only=True):
 
 class RunTimedOut(_Event, frozen=True, kw_only=True):
     """The run's own `timeout_ms` has passed."""
+
+
+class PolicyChanged(_Event, frozen=True, kw_only=True):
+    """Other policy holds from the next attempt on: `changes` says in words what has moved. The graph stays."""
+
+    policy: str
+    changes: tuple[str, ...] = ()
 
 
 class RunPaused(_Event, frozen=True, kw_only=True):
@@ -450,6 +458,7 @@ Event: TypeAlias = (
     | StepFailed
     | StopRequested
     | RunTimedOut
+    | PolicyChanged
     | RunPaused
     | RunResumed
     | BranchSettled

@@ -1,9 +1,12 @@
-"""What differs between two graphs of one workflow version, in words (semantics §10)."""
+"""What differs between two definitions of one workflow version, in words (semantics §10)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
+from bext_workflow.model.definition import WorkflowDefinition
 from bext_workflow.model.json import Json, JsonObject
 
 
@@ -20,6 +23,39 @@ def graph_diff(old: JsonObject, new: JsonObject) -> list[str]:
     for name in stayed:
         lines += _changes(before[name], after[name])
     return lines
+
+
+def policy_diff(old: WorkflowDefinition, new: WorkflowDefinition) -> list[str]:
+    """A line for each difference between two definitions of one graph; none if they say the same."""
+    before, after = dict(_flat(old)), dict(_flat(new))
+    return [
+        f"{name} was {_worded(before.get(name))}; it is {_worded(after.get(name))}"
+        for name in dict.fromkeys((*before, *after))
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _flat(value: msgspec.Struct, head: str = "") -> Iterator[tuple[str, Json]]:
+    """Every field by its path, such as `step 'pay': retries.max_attempts`."""
+    for name, inner in msgspec.structs.asdict(value).items():
+        match inner:
+            case msgspec.Struct():
+                yield from _flat(inner, f"{head}{name}.")
+            case tuple() if name == "steps":
+                for step in inner:
+                    yield from _flat(step, f"step {step.name!r}: ")
+            case _:
+                yield head + name, msgspec.to_builtins(inner)
+
+
+def _worded(value: Json) -> str:
+    match value:
+        case None | "" | []:
+            return "not set"
+        case str():
+            return repr(value)
+        case _:
+            return msgspec.json.encode(value).decode()
 
 
 def _changes(old: JsonObject, new: JsonObject) -> Iterator[str]:

@@ -457,11 +457,11 @@ class Store(Protocol):
 
     # Definitions
 
-    async def save_definition(self, workflow: str, version: int, digest: str, body: bytes) -> None:
-        """Keeps a served definition; the body of a known (workflow, version, digest) is replaced (policy moved)."""
+    async def save_definition(self, workflow: str, version: int, digest: str, policy: str, body: bytes) -> None:
+        """Keeps a served definition, beside those of other policy with the same graph; from now on it is the last."""
 
-    async def definition(self, workflow: str, version: int, digest: str) -> bytes | None:
-        """The body, or None."""
+    async def definition(self, workflow: str, version: int, digest: str, *, policy: str | None = None) -> bytes | None:
+        """The body of that policy, or of the one that was saved last; None if there is none."""
 
     async def live_digests(self) -> Sequence[tuple[str, int, str, int]]:
         """(workflow, version, digest, how many) over the runs that have not ended."""

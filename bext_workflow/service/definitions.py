@@ -49,8 +49,8 @@ class Definitions:
         """Sees to it that the store has the definition."""
         key = definition.id, definition.version, definition.digest
         if key not in self._kept:
-            if await self._store.definition(*key) is None:
-                await self._store.save_definition(*key, write_definition(definition))
+            if await self._store.definition(*key, policy=definition.policy) is None:
+                await self._store.save_definition(*key, definition.policy, write_definition(definition))
             self._kept[key] = definition
 
     async def kept(self, workflow: str, version: int, digest: str) -> WorkflowDefinition:

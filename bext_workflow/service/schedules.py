@@ -49,6 +49,7 @@ def run_of_slot(
         key=instant(slot),
         by=f"schedule:{schedule.id}",
         children=children,
+        policy=definition.policy,
     )
     return NewRun(
         created=created,

@@ -99,6 +99,7 @@ class Service:
             key=request.key,
             by=self._by,
             children=await self._definitions.children_of(definition),
+            policy=definition.policy,
         )
         new = NewRun(
             created=created,

@@ -86,6 +86,7 @@ def child_run(
         key=action.key,
         by=state.by,
         children=children,
+        policy=definition.policy,
         parent=Parent(run_id=state.run_id, step=action.step, visit=action.visit, depth=depth_of(state) + 1),
     )
     return NewRun(created=created, first_step=definition.first, at=at, fingerprint=action.key, key_space=CHILD_SPACE)

@@ -60,6 +60,26 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[Finding]
 
 
+class Change(StrEnum):
+    """What a config changes of a workflow version."""
+
+    NONE = "none"
+    NEW = "new"
+    POLICY = "policy"
+    GRAPH = "graph"
+    UNSERVED = "unserved"
+
+
+class VersionPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a config means for a workflow version with so many live runs; `lines` say in words what differs."""
+
+    workflow: str
+    version: int
+    live: int
+    change: Change
+    lines: list[str] = []
+
+
 class Reached(Protocol):
     """A service that a command may call. `url` is None when it acts straight on the store."""
 
@@ -85,6 +105,9 @@ class Wiring(Protocol):
 
     async def check(self, target: Target, *, strict: bool) -> Report:
         """All that can be known before serving. Config errors are findings too."""
+
+    async def plan(self, target: Target) -> Sequence[VersionPlan]:
+        """What the config means for the live runs. Raises what keeps the config, a plugin or the store from use."""
 
     def config(self, target: Target) -> JsonObject:
         """The effective config, with defaults and without secrets."""

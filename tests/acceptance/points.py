@@ -102,9 +102,9 @@ class WatchedStore(SqliteStore):
         await super().leave(host_id)
         self._points.passing("after leave")
 
-    async def save_definition(self, workflow: str, version: int, digest: str, body: bytes) -> None:
+    async def save_definition(self, workflow: str, version: int, digest: str, policy: str, body: bytes) -> None:
         self._points.passing("before definition")
-        await super().save_definition(workflow, version, digest, body)
+        await super().save_definition(workflow, version, digest, policy, body)
         self._points.passing("after definition")
 
 

@@ -150,7 +150,7 @@ async def test_the_backup_of_the_operations_guide(shell: Shell) -> None:
     store = SqliteStore(shell.folder / "bext.db")
     await store.open(migrate=True)
     try:
-        await store.save_definition("order", 1, "d1g3st", b"{}")
+        await store.save_definition("order", 1, "d1g3st", "p", b"{}")
         assert run(shell, "backup", OPERATIONS).code == 0
     finally:
         await store.close()

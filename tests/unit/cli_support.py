@@ -51,7 +51,7 @@ from bext_workflow.service.protocols import (
     TriggerRequest,
     Workflows,
 )
-from bext_workflow.service.wiring import Reached, Report, ServeOptions, Target
+from bext_workflow.service.wiring import Reached, Report, ServeOptions, Target, VersionPlan
 
 AT = "2026-11-30T21:52:07.123Z"
 
@@ -140,6 +140,7 @@ class Shelf:
         self.asked: list[object] = []
         self.waited: list[int | None] = []
         self.read = anyio.Event()
+        self.plans: list[VersionPlan] = []
         self.report = Report(config="bext.config.toml", plugins=["p"], workflows=["checkout@1"], findings=[])
 
     def answer(self, asked: object) -> None:
@@ -352,6 +353,10 @@ class ShelfWiring:
     async def check(self, target: Target, *, strict: bool) -> Report:
         self.targets.append(target)
         return self._shelf.report
+
+    async def plan(self, target: Target) -> Sequence[VersionPlan]:
+        self.targets.append(target)
+        return self._shelf.plans
 
     def config(self, target: Target) -> JsonObject:
         self.targets.append(target)

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from bext_workflow import RetryPolicy, StepDefinition, WorkflowDefinition
-from bext_workflow.checks import CODES, check_live, examine, make_report
+from bext_workflow.checks import CODES, check_live, examine, make_report, plan_versions
 from bext_workflow.checks.children import check_children
 from bext_workflow.checks.graphs import check_graph
 from bext_workflow.checks.policies import check_policies, check_undo, longest_ms
 from bext_workflow.model.json import Json
 from bext_workflow.model.wait import WaitDefinition
-from bext_workflow.service.wiring import Finding, Report, Severity
+from bext_workflow.service.wiring import Change, Finding, Report, Severity, VersionPlan
 from tests.integration.host.support import Calls, plugin, registry
 from tests.unit.plugin_support import PLUGIN, Install, installer
 from tests.unit.test_config import SPEC, write
@@ -272,6 +272,55 @@ class TestLive:
             ("live-unserved", Severity.WARNING, "gone@1"),
             ("live-unserved", Severity.WARNING, "order@2"),
         ]
+
+
+class TestPlan:
+    """`plan` (semantics §10): what a config means for each version that is served or has live runs."""
+
+    OLD = workflow(step("a"), step("b"))
+
+    def plan(self, now: WorkflowDefinition | None, *, live: int = 2, kept: bool = True) -> list[VersionPlan]:
+        old = self.OLD
+        of_live = [(old.id, old.version, old.digest, live)] if live else []
+        served = {} if now is None else {(now.id, now.version): now}
+        return plan_versions(of_live, served, {(old.id, old.version, old.digest): old} if kept else {})
+
+    @pytest.mark.parametrize(
+        ("now", "change", "lines"),
+        [
+            (OLD, Change.NONE, []),
+            (
+                workflow(step("a", retries=RetryPolicy(max_attempts=5)), step("b"), timeout_ms=9),
+                Change.POLICY,
+                ["step 'a': retries.max_attempts was 3; it is 5", "timeout_ms was 0; it is 9"],
+            ),
+            (workflow(step("a")), Change.GRAPH, ["step 'b' is gone"]),
+            (None, Change.UNSERVED, []),
+        ],
+    )
+    def test_live_runs(self, now: WorkflowDefinition | None, change: Change, lines: list[str]) -> None:
+        assert self.plan(now) == [VersionPlan(workflow="order", version=1, live=2, change=change, lines=lines)]
+
+    def test_the_same_graph_without_live_runs(self) -> None:
+        (plan,) = self.plan(workflow(step("a", timeout_ms=5), step("b")), live=0)
+        assert (plan.change, plan.live, plan.lines) == (
+            Change.POLICY,
+            0,
+            ["step 'a': timeout_ms was 60000; it is 5"],
+        )
+
+    def test_a_new_version_beside_live_runs_of_the_old(self) -> None:
+        new = workflow(step("a"), version=2)
+        served = {("order", 1): self.OLD, ("order", 2): new}
+        old, fresh = plan_versions(
+            [("order", 1, self.OLD.digest, 1)], served, {("order", 1, self.OLD.digest): self.OLD}
+        )
+        assert (old.change, fresh.change) == (Change.NONE, Change.NEW)
+        assert fresh.lines == ["starts that name no version take it from now on"]
+
+    def test_a_graph_that_is_not_known_any_more(self) -> None:
+        (plan,) = self.plan(workflow(step("x")), kept=False)
+        assert (plan.change, plan.lines) == (Change.GRAPH, ["its old graph is not known"])
 
 
 class TestExamine:

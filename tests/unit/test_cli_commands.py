@@ -24,7 +24,7 @@ from bext_workflow.service.protocols import (
     SignalRequest,
     StartRequest,
 )
-from bext_workflow.service.wiring import Finding, Severity
+from bext_workflow.service.wiring import Change, Finding, Severity, VersionPlan
 from tests.unit.cli_support import APPROVAL, INCIDENT, PAUSED_RUN, RUN, STEP, WAIT, WAITING, Shelf, ShelfWiring, event
 
 Captured = pytest.CaptureFixture[str]
@@ -358,6 +358,25 @@ def test_watch_of_a_run_that_has_just_been_set_going_again_follows_it(capfd: Cap
 
     assert call(shelf, "runs", "watch", "0193") == 0
     assert json.loads(capfd.readouterr().out)["status"] == "COMPLETED"
+
+
+@pytest.mark.parametrize(("change", "code", "end"), [(Change.POLICY, 0, "takes"), (Change.GRAPH, 3, "refuses")])
+def test_a_plan_says_what_a_config_means(change: Change, code: int, end: str, capfd: Captured) -> None:
+    shelf = Shelf()
+    shelf.plans = [VersionPlan(workflow="order", version=1, live=2, change=change, lines=["timeout_ms was 0; it is 9"])]
+    assert call(shelf, "-o", "table", "plan") == code
+    out = capfd.readouterr().out
+    assert "order@1" in out
+    assert "2 live runs" in out
+    assert "timeout_ms was 0; it is 9" in out
+    assert f"serve {end} this config" in out
+    assert call(shelf, "-o", "json", "plan") == code
+    assert json.loads(capfd.readouterr().out)["refused"] is (code == 3)
+
+
+def test_a_plan_is_made_where_the_config_is(capfd: Captured) -> None:
+    assert call(Shelf(), "--url", "http://127.0.0.1:1", "plan") == 2
+    assert "plan" in capfd.readouterr().err
 
 
 def test_approvals_say_what_is_asked_of_whom(capfd: Captured) -> None:

@@ -103,7 +103,7 @@ async def test_database_that_cannot_be_written_names_the_cause_and_recovers(path
     """P39"""
     async with opened(path) as store:
         await pragma(store, "query_only = ON")
-        for call in (store.ping(), store.write([creation()]), store.save_definition("w", 1, "d", b"{}")):
+        for call in (store.ping(), store.write([creation()]), store.save_definition("w", 1, "d", "p", b"{}")):
             with pytest.raises(StoreUnavailable, match="it is read-only") as caught:
                 await call
             assert "writable" in caught.value.mend

@@ -110,6 +110,7 @@ root = LazyGroup(
         "demo": Lazy(f"{_HERE}.demo:demo", "See the checkout saga at work, in a folder of its own."),
         "init": Lazy(f"{_HERE}.init:init", "Write a config, a plugin package and a test, ready to run."),
         "check": Lazy(f"{_HERE}.check:check", "Say what can be known before serving."),
+        "plan": Lazy(f"{_HERE}.plan:plan", "Say what the config means for the live runs, before it is served."),
         "serve": Lazy(f"{_HERE}.serve:serve", "Run the host until it is told to stop."),
         "runs": _RUNS,
         "incidents": _INCIDENTS,

@@ -46,6 +46,9 @@ def secret(connection: sqlite3.Connection, name: str) -> bytes:
     return kept
 
 
-def save_definition(connection: sqlite3.Connection, workflow: str, version: int, digest: str, body: bytes) -> None:
+def save_definition(
+    connection: sqlite3.Connection, workflow: str, version: int, digest: str, policy: str, body: bytes
+) -> None:
+    given = {"workflow": workflow, "version": version, "digest": digest, "policy": policy, "body": body.decode()}
     with writing(connection):
-        connection.execute(_SQL["save_definition"], (workflow, version, digest, body.decode()))
+        connection.execute(_SQL["save_definition"], given)

@@ -117,8 +117,11 @@ def audit(connection: sqlite3.Connection, limit: int, before: int | None) -> lis
     return [audit_of(row) for row in connection.execute(_SQL["audit"], given)]
 
 
-def definition(connection: sqlite3.Connection, workflow: str, version: int, digest: str) -> bytes | None:
-    row = connection.execute(_SQL["definition"], (workflow, version, digest)).fetchone()
+def definition(
+    connection: sqlite3.Connection, workflow: str, version: int, digest: str, policy: str | None
+) -> bytes | None:
+    given = {"workflow": workflow, "version": version, "digest": digest, "policy": policy}
+    row = connection.execute(_SQL["definition"], given).fetchone()
     return None if row is None else row[0]
 
 

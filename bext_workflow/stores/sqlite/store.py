@@ -172,11 +172,15 @@ class SqliteStore:
 
     # Definitions
 
-    async def save_definition(self, workflow: str, version: int, digest: str, body: bytes) -> None:
-        await self._write(partial(acts.save_definition, workflow=workflow, version=version, digest=digest, body=body))
+    async def save_definition(self, workflow: str, version: int, digest: str, policy: str, body: bytes) -> None:
+        await self._write(
+            partial(acts.save_definition, workflow=workflow, version=version, digest=digest, policy=policy, body=body)
+        )
 
-    async def definition(self, workflow: str, version: int, digest: str) -> bytes | None:
-        return await self._read(partial(reading.definition, workflow=workflow, version=version, digest=digest))
+    async def definition(self, workflow: str, version: int, digest: str, *, policy: str | None = None) -> bytes | None:
+        return await self._read(
+            partial(reading.definition, workflow=workflow, version=version, digest=digest, policy=policy)
+        )
 
     async def live_digests(self) -> Sequence[tuple[str, int, str, int]]:
         return await self._read(reading.live_digests)

@@ -131,16 +131,21 @@ class ListingContract(StoreCase):
 
     async def test_definitions_are_kept_by_digest_and_their_policy_is_replaced(self, store: Store) -> None:
         """P49, P47"""
-        await store.save_definition("checkout", 1, "digest-1", b'{"old":1}')
-        await store.save_definition("checkout", 1, "digest-1", TRICKY_TEXT)
-        await store.save_definition("checkout", 1, "digest-2", b'{"two":2}')
-        await store.save_definition("checkout", 2, "digest-1", b'{"v":2}')
+        await store.save_definition("checkout", 1, "digest-1", "p-1", b'{"old":1}')
+        await store.save_definition("checkout", 1, "digest-1", "p-2", TRICKY_TEXT)
+        await store.save_definition("checkout", 1, "digest-2", "p-1", b'{"two":2}')
+        await store.save_definition("checkout", 2, "digest-1", "p-1", b'{"v":2}')
 
         assert await store.definition("checkout", 1, "digest-1") == TRICKY_TEXT
         assert await store.definition("checkout", 1, "digest-2") == b'{"two":2}'
         assert await store.definition("checkout", 2, "digest-1") == b'{"v":2}'
         assert await store.definition("checkout", 2, "digest-2") is None
         assert await store.definition("pack", 1, "digest-1") is None
+
+        assert await store.definition("checkout", 1, "digest-1", policy="p-1") == b'{"old":1}'
+        assert await store.definition("checkout", 1, "digest-1", policy="p-3") is None
+        await store.save_definition("checkout", 1, "digest-1", "p-1", b'{"old":1}')
+        assert await store.definition("checkout", 1, "digest-1") == b'{"old":1}'
 
     async def test_live_digests_count_the_runs_that_have_not_ended(self, store: Store) -> None:
         """P49"""

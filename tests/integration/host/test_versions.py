@@ -13,11 +13,57 @@ from bext_workflow.model.policy import RetryPolicy
 from bext_workflow.model.run import WorkflowRun
 from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.ports import telemetry as names
+from bext_workflow.service.protocols import SignalRequest
 from bext_workflow.testing.clock import FakeClock
 from tests.integration.host.support import Calls, desk, hosting, jumping, saga, step, workflow
 
 OLD = workflow("pack", step("ship"))
 NEW = workflow("pack", step("weigh"), step("ship", idempotent=False))
+
+
+async def test_other_policy_holds_from_the_next_attempt_on_and_is_journaled_once(tmp_path: Path) -> None:
+    """P49, §10: retries are policy; what has moved is told in words, and not again by the host after that."""
+    path, calls = tmp_path / "bext.db", Calls(pack=[TimeoutError(), StepOutcome.Wait(signal="go")])
+    patient = workflow(step("pack", retries=RetryPolicy(max_attempts=2, backoff_ms=10**8, max_backoff_ms=10**8)))
+    quick = workflow(step("pack", retries=RetryPolicy(max_attempts=2, backoff_ms=0, max_backoff_ms=0), timeout_ms=5))
+    assert patient.digest == quick.digest
+    assert patient.policy != quick.policy
+    async with hosting(saga(calls, patient), path) as hosted:
+        run_id = await hosted.start()
+        await hosted.until_kind(run_id, "attempt_failed")
+    async with hosting(saga(calls, quick), path) as hosted:
+        await hosted.service.pause(run_id, "look")  # it is due in a day: an act has it driven
+        await hosted.service.resume(run_id, "go on")
+        await hosted.until_kind(run_id, "policy_changed")
+        (told,) = [event.data for event in await hosted.journal(run_id) if event.kind == "policy_changed"]
+    assert told == {
+        "policy": quick.policy,
+        "changes": [
+            "step 'pack': retries.backoff_ms was 100000000; it is 0",
+            "step 'pack': retries.max_backoff_ms was 100000000; it is 0",
+            "step 'pack': timeout_ms was 60000; it is 5",
+        ],
+    }
+    async with hosting(saga(calls, quick), path) as hosted:
+        await hosted.cancel(run_id)
+        await hosted.reaches(run_id, WorkflowStatus.CANCELLED)
+        assert (await hosted.kinds(run_id)).count("policy_changed") == 1
+
+
+async def test_a_run_at_rest_hears_of_other_policy_when_it_is_driven_next(tmp_path: Path) -> None:
+    path, calls = tmp_path / "bext.db", Calls(pack=[StepOutcome.Wait(signal="go")])
+    slow = workflow("pack", step("ship", timeout_ms=7))
+    async with hosting(saga(calls, OLD), path) as hosted:
+        run_id, ended = await hosted.start(), await hosted.start()
+        await hosted.reaches(run_id, WorkflowStatus.WAITING)
+        await hosted.reaches(ended, WorkflowStatus.COMPLETED)
+    async with hosting(saga(calls, slow), path) as hosted:
+        await hosted.quiet()
+        assert "policy_changed" not in await hosted.kinds(run_id)
+        await hosted.service.signal(run_id, SignalRequest(name="go"))
+        await hosted.reaches(run_id, WorkflowStatus.COMPLETED)
+        assert (await hosted.kinds(run_id)).count("policy_changed") == 1
+        assert "policy_changed" not in await hosted.kinds(ended)
 
 
 async def for_ever(_: WorkflowRun) -> object:

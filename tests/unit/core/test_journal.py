@@ -8,7 +8,7 @@ import pytest
 
 from bext_workflow.core.decide import decide
 from bext_workflow.core.evolve import evolve, fold
-from bext_workflow.core.input import Finished, Intended, Late, Settled, Undone
+from bext_workflow.core.input import Finished, Intended, Late, PolicyMoved, Settled, Undone
 from bext_workflow.core.work import wake_at, work
 from bext_workflow.model.child import Parent
 from bext_workflow.model.event import KINDS, decode, encode, kind_of
@@ -42,10 +42,11 @@ ODD: JsonObject = {"ä": "\u2028", "n": -0.0, "big": 2**63 - 1, "deep": [{"x": N
 
 
 def completed() -> Saga:
-    """PENDING, retries, crashes, the end, its hook."""
+    """PENDING, retries, crashes, other policy, the end, its hook."""
     saga = Saga(plan(step("a"), step("b"), notifies=True), begun=False, context=ODD)
     saga.begin()
     saga.run(TIMED_OUT, done(undo_data=ODD, **ODD)).crash()
+    saga.give(PolicyMoved(policy="p-2", changes=("timeout_ms was 0; it is 5",)))
     return saga.run(AGAIN, done()).notify("down", None)
 
 

@@ -26,6 +26,7 @@ from bext_workflow.core.input import (
     Opened,
     ParentUndo,
     Pause,
+    PolicyMoved,
     Recovered,
     ReminderDue,
     Reopen,
@@ -84,6 +85,7 @@ Settled       x       x       x        x          .           .          .      
 Undone        .       .       .        x          x           .          .         .       .
 Notified      .       x       x        x          x           x          x         x       x
 Recovered     x       x       x        x          x           x          x         x       x
+PolicyMoved   x       x       x        x          x           .          .         .       .
 Late          x       x       x        x          x           x          x         x       x
 Cancel        x       x       x        x          .           .          .         x       .
 Reopen        .       .       .        .          .           .          .         x       .
@@ -217,6 +219,7 @@ INPUTS: dict[str, Callable[[State], Input]] = {
     "Undone": lambda _: Undone(),
     "Notified": lambda _: Notified(n=1),
     "Recovered": lambda _: Recovered(host="h-2", fence=2),
+    "PolicyMoved": lambda _: PolicyMoved(policy="p-2", changes=("timeout_ms was 0; it is 5",)),
     "Late": lambda _: Late(act=9, call=Call.STEP, step="b", visit=1, attempt=1, evidence="it was done"),
     "Cancel": lambda _: Cancel(act=9, by="ann", reason="ordered twice"),
     "Reopen": lambda _: Reopen(act=9, by="ann", reason="mended"),

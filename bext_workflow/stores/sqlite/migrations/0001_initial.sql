@@ -117,12 +117,15 @@ CREATE TABLE secrets (
     value BLOB NOT NULL
 ) WITHOUT ROWID;
 
+-- Every definition that was served: one graph with each policy that it had. The one `saved` last is in force.
 CREATE TABLE definitions (
     workflow TEXT NOT NULL,
     version INTEGER NOT NULL,
     digest TEXT NOT NULL,
+    policy TEXT NOT NULL,
+    saved INTEGER NOT NULL,
     body TEXT NOT NULL,
-    PRIMARY KEY (workflow, version, digest)
+    PRIMARY KEY (workflow, version, digest, policy)
 ) WITHOUT ROWID;
 
 -- `only_run`: the one run that a host drives, for a command; NULL: all that it serves.

@@ -18,5 +18,9 @@ INSERT INTO secrets (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING;
 SELECT value FROM secrets WHERE name = ?;
 
 -- name: save_definition
-INSERT INTO definitions (workflow, version, digest, body) VALUES (?, ?, ?, ?)
-ON CONFLICT (workflow, version, digest) DO UPDATE SET body = excluded.body;
+INSERT INTO definitions (workflow, version, digest, policy, body, saved) VALUES (
+    :workflow, :version, :digest, :policy, :body,
+    (SELECT coalesce(max(saved), 0) + 1 FROM definitions
+        WHERE workflow = :workflow AND version = :version AND digest = :digest)
+)
+ON CONFLICT (workflow, version, digest, policy) DO UPDATE SET body = excluded.body, saved = excluded.saved;

@@ -79,7 +79,9 @@ ORDER BY closed_at IS NOT NULL, id LIMIT 2;
 SELECT id, at, by, name, run_id, schedule, reason, CAST(data AS BLOB) FROM audit WHERE id < ? ORDER BY id DESC LIMIT ?;
 
 -- name: definition
-SELECT CAST(body AS BLOB) FROM definitions WHERE workflow = ? AND version = ? AND digest = ?;
+SELECT CAST(body AS BLOB) FROM definitions
+WHERE workflow = :workflow AND version = :version AND digest = :digest AND (:policy IS NULL OR policy = :policy)
+ORDER BY saved DESC LIMIT 1;
 
 -- name: live_digests
 SELECT workflow, version, digest, count(*) FROM runs
