@@ -26,6 +26,7 @@ from bext_workflow.model.view import (
     PluginView,
     RunView,
     ScheduleView,
+    WhyView,
     WorkflowView,
 )
 from bext_workflow.service.protocols import (
@@ -96,6 +97,9 @@ class HttpClient:
             run = await self._get(f"{_run(run_id)}/result", RunView, wait=f"{min(left_ms, POLL_MS)}ms")
             if run.status in _SETTLED or anyio.current_time() >= end:
                 return run
+
+    async def why(self, run_id: str) -> WhyView:
+        return await self._get(f"{_run(run_id)}/why", WhyView)
 
     async def cancel(self, run_id: str, request: CancelRequest) -> Acknowledged:
         return await self._post(f"{_run(run_id)}/cancel", request, Acknowledged)

@@ -54,6 +54,20 @@ class Action(StrEnum):
     CLOSE = "close"
 
 
+ANSWERS = {
+    Action.DONE: "it has happened; go on from there, with what it would have set in the context (--updates)",
+    Action.NOT_DONE: "it has not happened; call it again",
+    Action.FAIL: "it has not happened; roll back",
+    Action.FAIL_UNDO: "undo it too, then roll back",
+    Action.RETRY: "try again from exactly there",
+    Action.UNDONE: "a person has undone it; go on",
+    Action.SKIP: "leave it in place; undo the rest",
+    Action.CANCEL: "stop the run and undo what it has done",
+    Action.CLOSE: "leave everything as it is",
+}
+"""What each answer means, in words for whoever decides."""
+
+
 class WaitEnd(StrEnum):
     """What ended a wait."""
 

@@ -156,6 +156,22 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: str | None = None
 
 
+class Consequence(msgspec.Struct, frozen=True, kw_only=True):
+    """What follows if something happens: a command, an event, a time."""
+
+    on: str
+    then: str
+
+
+class WhyView(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a run stands where it does: what it waits for, since when, what holds it; and what may happen next."""
+
+    run_id: str
+    status: WorkflowStatus
+    text: str
+    next: list[Consequence]
+
+
 class EventView(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the journal."""
 

@@ -21,6 +21,7 @@ from bext_workflow.model.view import (
     PluginView,
     RunView,
     ScheduleView,
+    WhyView,
     WorkflowView,
 )
 
@@ -133,6 +134,9 @@ class Runs(Protocol):
 
     async def result(self, run_id: str, *, wait_ms: int = 0) -> RunView:
         """The run, once it has ended or is SUSPENDED or WAITING, or as it is when `wait_ms` is over."""
+
+    async def why(self, run_id: str) -> WhyView:
+        """What the run waits for, since when, what holds it, and what follows on each thing that may happen."""
 
 
 class Operations(Protocol):

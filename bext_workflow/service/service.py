@@ -14,7 +14,7 @@ from bext_workflow.model.json import EMPTY, Document, Json, detach
 from bext_workflow.model.names import NAME_RULE, is_name
 from bext_workflow.model.run import newest_first
 from bext_workflow.model.status import Action, IncidentKind
-from bext_workflow.model.view import EventView, IncidentView, Page, RunView, parse_instant
+from bext_workflow.model.view import EventView, IncidentView, Page, RunView, WhyView, parse_instant
 from bext_workflow.model.wait import MAX_SIGNAL_BYTES
 from bext_workflow.ports.clock import Chance, Clock
 from bext_workflow.ports.store import (
@@ -49,6 +49,7 @@ from bext_workflow.service.protocols import (
     StartRequest,
 )
 from bext_workflow.service.starting import NewRun, callers_space, fingerprint_of
+from bext_workflow.service.why import why
 
 MAX_KEY = 200
 MAX_TAGS = 50
@@ -147,6 +148,13 @@ class Service:
         if not stands_still(row.status) and left_ms > 0:
             await self._engine.settled(row.run_id, wait_ms=left_ms)
         return await self.get(row.run_id)
+
+    async def why(self, run_id: str) -> WhyView:
+        row = await self.find(run_id)
+        plan, loaded = await self._load(row)
+        journal = [(decode(event.kind, event.data), event.at) for event in loaded.events]
+        served = await self._engine.served()
+        return why(folded(plan, loaded), journal, inbox=loaded.inbox, served=served, now=self._clock.now())
 
     # Operations
 

@@ -16,6 +16,7 @@ from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatu
 from bext_workflow.model.view import (
     PAUSED,
     ApprovalView,
+    Consequence,
     Decision,
     EventView,
     FireView,
@@ -28,6 +29,7 @@ from bext_workflow.model.view import (
     SignalView,
     StepView,
     WaitView,
+    WhyView,
     WorkflowView,
 )
 from bext_workflow.service.protocols import (
@@ -186,6 +188,11 @@ class ShelfRuns:
         self._shelf.answer(run_id)
         self._shelf.waited.append(wait_ms)
         return self._shelf.run
+
+    async def why(self, run_id: str) -> WhyView:
+        self._shelf.answer(run_id)
+        next_ = [Consequence(on="runs signal 0193 approved", then="it goes on at pay")]
+        return WhyView(run_id=RUN.run_id, status=WorkflowStatus.WAITING, text="It waits for Ada.", next=next_)
 
 
 class ShelfOperations:

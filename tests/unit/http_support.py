@@ -17,6 +17,7 @@ from bext_workflow.model.schedule import CatchUp, Overlap
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
 from bext_workflow.model.view import (
     ApprovalView,
+    Consequence,
     EventView,
     FireView,
     IncidentView,
@@ -28,6 +29,7 @@ from bext_workflow.model.view import (
     SignalState,
     SignalView,
     WaitView,
+    WhyView,
     WorkflowView,
 )
 from bext_workflow.service.protocols import (
@@ -160,6 +162,12 @@ class MemoryService:
         with anyio.move_on_after(wait_ms / 1000):
             await self._settled.wait()
         return self._runs[run_id]
+
+    async def why(self, run_id: str) -> WhyView:
+        self._ask("why", run_id)
+        run = await self.get(run_id)
+        next_ = [Consequence(on="runs signal r-1 approved", then="it goes on at pay")]
+        return WhyView(run_id=run.run_id, status=run.status, text="It waits.", next=next_)
 
     async def cancel(self, run_id: str, request: CancelRequest) -> Acknowledged:
         self._ask("cancel", (run_id, request))

@@ -379,6 +379,13 @@ def test_a_plan_is_made_where_the_config_is(capfd: Captured) -> None:
     assert "plan" in capfd.readouterr().err
 
 
+def test_why_is_a_paragraph_and_what_may_follow(capfd: Captured) -> None:
+    assert call(Shelf(), "-o", "table", "runs", "why", "0193") == 0
+    out = capfd.readouterr().out
+    assert out.startswith("It waits for Ada.\n")
+    assert "  it goes on at pay:\n    runs signal 0193 approved\n" in out
+
+
 def test_approvals_say_what_is_asked_of_whom(capfd: Captured) -> None:
     assert call(Shelf(), "-o", "table", "approvals", "list") == 0
     out = capfd.readouterr().out

@@ -73,6 +73,7 @@ CALLS: dict[str, Callable[[MemoryService | HttpClient], Awaitable[Json]]] = {
     "events": lambda it: it.events("r-1"),
     "events after": lambda it: it.events("r-1", after=2, limit=2),
     "result": lambda it: it.result("r-1"),
+    "why": lambda it: it.why("r-1"),
     "cancel": lambda it: it.cancel("r-1", CancelRequest(reason="typo", compensate=False, now=True)),
     "plan_cancel": lambda it: it.plan_cancel("r-1", CancelRequest(reason="typo")),
     "retry": lambda it: it.retry("r-1", RetryRequest(reason="fixed", step="a", new_visit=True)),

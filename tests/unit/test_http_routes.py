@@ -338,6 +338,17 @@ async def test_a_run_shows_its_waits_and_signals(http: httpx.AsyncClient, servic
     ]
 
 
+async def test_a_run_says_why_it_stands_where_it_does(http: httpx.AsyncClient, service: MemoryService) -> None:
+    service.add(run_view("r-1"))
+    body = body_of(await http.get(f"{API}/runs/r-1/why"))
+    assert body == {
+        "run_id": "r-1",
+        "status": "RUNNING",
+        "text": "It waits.",
+        "next": [{"on": "runs signal r-1 approved", "then": "it goes on at pay"}],
+    }
+
+
 async def test_approvals_are_listed_and_show_no_token(http: httpx.AsyncClient, service: MemoryService) -> None:
     body = body_of(await http.get(f"{API}/approvals?run_id=r-1&open_only=false&limit=3&cursor=c"))
     assert [item["title"] for item in body["items"]] == ["May it cost that much?"]

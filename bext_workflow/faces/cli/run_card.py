@@ -11,7 +11,7 @@ from bext_workflow.faces.cli import cells, waiting
 from bext_workflow.faces.cli.cells import Cell
 from bext_workflow.faces.cli.context import Session
 from bext_workflow.model.json import JsonObject
-from bext_workflow.model.status import Action, Call, WorkflowStatus
+from bext_workflow.model.status import ANSWERS, Action, Call, WorkflowStatus
 from bext_workflow.model.view import PAUSED, IncidentView, RunView, SignalView, StepView
 from bext_workflow.service.wiring import Reached
 
@@ -20,19 +20,6 @@ if TYPE_CHECKING:
 
 _SHORT = 120
 """Characters of a payload that are shown; the JSON form has it whole."""
-
-MEANINGS = {
-    Action.DONE: "it has happened; go on from there, with what it would have set in the context (--updates)",
-    Action.NOT_DONE: "it has not happened; call it again",
-    Action.FAIL: "it has not happened; roll back",
-    Action.FAIL_UNDO: "undo it too, then roll back",
-    Action.RETRY: "try again from exactly there",
-    Action.UNDONE: "a person has undone it; go on",
-    Action.SKIP: "leave it in place; undo the rest",
-    Action.CANCEL: "stop the run and undo what it has done",
-    Action.CLOSE: "leave everything as it is",
-}
-
 
 _SETTLED = frozenset({"completed", "compensated", "stopped"})
 """Statuses of steps about which there is no question."""
@@ -63,11 +50,11 @@ def answers(incident: IncidentView, session: Session) -> Iterator[tuple[str, str
     for action in incident.actions:
         words = ("incidents", "resolve", incident.id, "--action", action.value, "--note", "…")
         if action is not Action.DONE:
-            yield MEANINGS[action], session.command(*words)
+            yield ANSWERS[action], session.command(*words)
         elif incident.call is Call.UNDO:
             yield "it is undone; go on", session.command(*words)
         else:
-            yield MEANINGS[action], session.command(*words, "--updates", "{}")
+            yield ANSWERS[action], session.command(*words, "--updates", "{}")
 
 
 def _draw(screen: Screen, card: Card, session: Session) -> None:

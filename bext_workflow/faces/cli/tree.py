@@ -29,6 +29,7 @@ _RUNS = LazyGroup(
         "events": Lazy(f"{_HERE}.runs_read:events", "List the journal of a run."),
         "watch": Lazy(f"{_HERE}.runs_follow:watch", "Follow a run until it has ended."),
         "result": Lazy(f"{_HERE}.runs_follow:result", "Show how a run ended; the exit code tells it too."),
+        "why": Lazy(f"{_HERE}.runs_read:why", "Say why a run stands where it does, and what may happen next."),
         "cancel": Lazy(f"{_HERE}.runs_act:cancel", "Stop a run and undo what it has done."),
         "retry": Lazy(f"{_HERE}.runs_act:retry", "Set a failed run going again."),
         "signal": Lazy(f"{_HERE}.runs_act:signal", "Send a signal to a run: to the wait that wants it, now or later."),

@@ -20,6 +20,7 @@ from bext_workflow.model.view import (
     PluginView,
     RunView,
     ScheduleView,
+    WhyView,
     WorkflowView,
 )
 from bext_workflow.service.protocols import (
@@ -55,6 +56,7 @@ SHAPES: Sequence[Json] = (
     ScheduleView,
     SignalBody,
     StartBody,
+    WhyView,
     WorkflowView,
 )
 """Every body and answer."""

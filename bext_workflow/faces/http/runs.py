@@ -18,7 +18,7 @@ from bext_workflow.faces.http.shapes import (
     SignalBody,
     StartBody,
 )
-from bext_workflow.model.view import EventView, Page, RunView
+from bext_workflow.model.view import EventView, Page, RunView, WhyView
 from bext_workflow.service.protocols import (
     Acknowledged,
     CancelPlan,
@@ -64,6 +64,7 @@ class RunRoutes:
         add("/runs/{run_id}", self.get_run, methods=["GET"], **_GET)
         add("/runs/{run_id}/result", self.get_result, methods=["GET"], **_RESULT)
         add("/runs/{run_id}/events", self.list_events, methods=["GET"], **_EVENTS)
+        add("/runs/{run_id}/why", self.why_run, methods=["GET"], **_WHY)
         add("/runs/{run_id}/cancel", self.cancel_run, methods=["POST"], **_CANCEL)
         add("/runs/{run_id}/retry", self.retry_run, methods=["POST"], **_RETRY)
         add("/runs/{run_id}/signals/{name}", self.signal_run, methods=["POST"], **_SIGNAL)
@@ -116,6 +117,10 @@ class RunRoutes:
         wanted = read_query(request, EventsParameters)
         return answer(await self._runs.events(run_id, after=wanted.after, limit=wanted.limit))
 
+    async def why_run(self, request: Request, run_id: str) -> Response:
+        read_query(request, NoParameters)
+        return answer(await self._runs.why(run_id))
+
     async def cancel_run(self, request: Request, run_id: str) -> Response:
         wanted = read_query(request, CancelParameters)
         cancel = await read_body(request, CancelRequest)
@@ -163,6 +168,7 @@ _RESULT = documented(
     problems=[400, 404, 409],
 )
 _EVENTS = documented("The journal of a run", Page[EventView], query=EventsParameters, problems=[400, 404, 409])
+_WHY = documented("Why a run stands where it does, and what may happen next", WhyView, problems=[404, 409])
 _CANCEL = documented(
     "Cancel a run, or say what that would do",
     Acknowledged,

@@ -30,7 +30,7 @@ class _Plan(msgspec.Struct, frozen=True):
 @click.command(cls=Command)
 @click.pass_obj
 def plan(session: Session) -> Exit:
-    """Say what the config means for the runs that are live, before it is served.
+    """Say what the config means for the live runs, before it is served.
 
     Other retries, time-outs and words hold from the next attempt on. Another graph under the same version is refused by
     serve while runs of it are live; the exit code is then 3.

@@ -1,9 +1,10 @@
-"""`runs list`, `runs show`, `runs events`."""
+"""`runs list`, `runs show`, `runs events`, `runs why`."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 import msgspec
@@ -21,7 +22,12 @@ from bext_workflow.model.view import EventView, Page, RunView
 from bext_workflow.service.protocols import RunQuery
 from bext_workflow.service.wiring import Reached
 
+if TYPE_CHECKING:
+    from bext_workflow.faces.cli.screen import Screen
+
 _RUN_COLUMNS = ("run", "workflow", "status", "step", "created")
+
+_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 _INSTANT = Parsed("INSTANT", parse_instant)
 
@@ -143,3 +149,26 @@ def _event_row(event: EventView) -> tuple[Cell, ...]:
         cells.text(journal.step_of(event)),
         Cell(journal.detail(event)),
     )
+
+
+@click.command(cls=Command)
+@run_argument
+@click.pass_obj
+def why(session: Session, run_id: str) -> None:
+    """Say why a run stands where it does, and what may happen next.
+
+    What it waits for, since when, what holds it; and what follows on each thing that may happen.
+    """
+    told = session.ask(lambda reached: reached.runs.why(run_id))
+
+    def draw(screen: Screen) -> None:
+        screen.say(_in_local_time(told.text))
+        if told.next:
+            screen.heading("What may happen next")
+            screen.commands((_in_local_time(one.then), _in_local_time(one.on)) for one in told.next)
+
+    session.output.show(told, draw)
+
+
+def _in_local_time(text: str) -> str:
+    return _RFC_3339.sub(lambda found: cells.moment(found[0]).text, text)
