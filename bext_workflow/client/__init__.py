@@ -37,6 +37,7 @@ from bext_workflow.service.protocols import (
     CancelRequest,
     CompleteRequest,
     DecideRequest,
+    ForkRequest,
     ResolveRequest,
     RetryRequest,
     RunQuery,
@@ -109,6 +110,11 @@ class HttpClient:
 
     async def retry(self, run_id: str, request: RetryRequest) -> Acknowledged:
         return await self._post(f"{_run(run_id)}/retry", request, Acknowledged)
+
+    async def fork(self, run_id: str, request: ForkRequest) -> Started:
+        """With a key always, as `start`."""
+        body: JsonObject = {"at": request.at, "step": request.step, "reason": request.reason}
+        return await self._start(f"{_run(run_id)}/fork", body, request.key)
 
     async def signal(self, run_id: str, request: SignalRequest) -> Acknowledged:
         """With an id always, so that it can be sent again when a connection fails."""

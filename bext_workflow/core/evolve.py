@@ -63,7 +63,7 @@ from bext_workflow.model.status import Call, IncidentKind, WorkflowStatus
 
 def initial(plan: Plan, created: RunCreated, at: int) -> State:
     """The state after the first event of a run."""
-    first = plan.definition.first
+    first = created.step or plan.definition.first
     return State(
         plan=plan,
         run_id=created.run_id,
@@ -73,6 +73,7 @@ def initial(plan: Plan, created: RunCreated, at: int) -> State:
         tags=created.tags,
         by=created.by,
         policy=created.policy,
+        forked_from=created.forked_from,
         seq=1,
         status=WorkflowStatus.RUNNING if created.begun else WorkflowStatus.PENDING,
         context=Layers(created.context.value),

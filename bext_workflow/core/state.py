@@ -10,11 +10,11 @@ from enum import StrEnum
 
 import msgspec
 
-from bext_workflow.model.child import Parent
 from bext_workflow.model.context import Layers
 from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
 from bext_workflow.model.event import AttemptLost
 from bext_workflow.model.json import Json, JsonObject
+from bext_workflow.model.origin import ForkedFrom, Parent
 from bext_workflow.model.run import Completed
 from bext_workflow.model.status import Action, Call, IncidentKind, StopKind, WorkflowStatus
 from bext_workflow.model.wait import WaitFor
@@ -233,6 +233,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tags: dict[str, str] = {}
     by: str = ""
     policy: str = ""
+    forked_from: ForkedFrom | None = None
     seq: int = 0
     inbox: int = 0
     status: WorkflowStatus = WorkflowStatus.PENDING

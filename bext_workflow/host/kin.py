@@ -30,8 +30,8 @@ from bext_workflow.errors import BextError, Conflict, Gone, NotFound
 from bext_workflow.host.patience import patiently
 from bext_workflow.host.progress import Progress
 from bext_workflow.host.shop import Shop
-from bext_workflow.model.child import MAX_NESTED
 from bext_workflow.model.json import EMPTY
+from bext_workflow.model.origin import MAX_NESTED
 from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.ports.store import Act, Committed, Existing, Loaded, Refused, RunRow
 from bext_workflow.service.acting import Build, act_of_host, judge_of

@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from bext_workflow.model.child import Parent
 from bext_workflow.model.fork import Fork
 from bext_workflow.model.json import EMPTY, Document, Json, dumps
 from bext_workflow.model.names import END
+from bext_workflow.model.origin import ForkedFrom, Parent
 from bext_workflow.model.status import Action, Call, IncidentKind, StopKind, WaitEnd, WorkflowStatus
 from bext_workflow.model.wait import WaitFor
 
@@ -29,7 +29,8 @@ class RunCreated(_Event, frozen=True, kw_only=True):
     """A start was accepted. `begun` says that the host that took it drives it at once (no PENDING).
 
     `children`: the version and the digest of each workflow that a step of this one may run, fixed here. `parent`: the
-    run that this one is a child of. `policy` names what held besides the graph.
+    run that this one is a child of. `policy` names what held besides the graph. `step`: where it begins, if not at the
+    first one, as that run stood which it was `forked_from`.
     """
 
     run_id: str
@@ -44,6 +45,8 @@ class RunCreated(_Event, frozen=True, kw_only=True):
     children: dict[str, tuple[int, str]] = {}
     parent: Parent | None = None
     policy: str = ""
+    step: str | None = None
+    forked_from: ForkedFrom | None = None
 
 
 class RunStarted(_Event, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from bext_workflow.model.json import Json, JsonObject
+from bext_workflow.model.origin import ForkedFrom
 from bext_workflow.model.schedule import CatchUp, Overlap, SlotResult
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
 
@@ -132,7 +133,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """A run. In lists what is large or many is absent: `steps`, `context`, `waits` and the like.
 
     `holds`: incident ids, and `paused`. `signals` are in the order in which they were accepted. `parent`: the id of the
-    run that this one is a sub-workflow of.
+    run that this one is a sub-workflow of. `forked_from`: {run_id, seq} of where it began, if that was in another run.
     """
 
     run_id: str
@@ -148,6 +149,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     waits: list[WaitView] | msgspec.UnsetType = msgspec.UNSET
     signals: list[SignalView] | msgspec.UnsetType = msgspec.UNSET
     parent: str | msgspec.UnsetType | None = msgspec.UNSET
+    forked_from: ForkedFrom | msgspec.UnsetType | None = msgspec.UNSET
     key: str | None = None
     tags: dict[str, str] = {}
     created_at: str

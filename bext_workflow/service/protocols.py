@@ -96,6 +96,18 @@ class ResolveRequest(msgspec.Struct, frozen=True, kw_only=True):
     undo_data: Json = None
 
 
+class ForkRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A new run that begins where an ended one stood: `at` the event of that number, or when it came to `step` last.
+
+    `key` makes that safe to repeat, in a space of that run's own.
+    """
+
+    at: int | None = None
+    step: str | None = None
+    reason: str = ""
+    key: str | None = None
+
+
 class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
     """The act is durable. `driven`: a host is there that will carry it out."""
 
@@ -150,6 +162,9 @@ class Operations(Protocol):
 
     async def retry(self, run_id: str, request: RetryRequest) -> Acknowledged:
         """Raises `Conflict` where semantics §5 refuses."""
+
+    async def fork(self, run_id: str, request: ForkRequest) -> Started:
+        """Raises `Conflict` for a run that has not ended, or that no run can begin where it stood (semantics §13)."""
 
     async def signal(self, run_id: str, request: SignalRequest) -> Acknowledged:
         """Durable when acknowledged, in order per name (semantics §9). Raises `Conflict` for a run that takes none."""

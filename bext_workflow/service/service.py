@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bext_workflow.core.input import ActInput, Cancel, Pause, Reopen, Resolve, Resume, Signalled
+from bext_workflow.core.position import standing_at, standing_before
 from bext_workflow.core.state import Plan, State
 from bext_workflow.core.waiting import refuse_signal
 from bext_workflow.errors import Conflict, Gone, InvalidJson, NotFound, StartKeyReused, Unavailable, UsageError
@@ -41,6 +42,7 @@ from bext_workflow.service.protocols import (
     Acknowledged,
     CancelPlan,
     CancelRequest,
+    ForkRequest,
     ResolveRequest,
     RetryRequest,
     RunQuery,
@@ -48,7 +50,7 @@ from bext_workflow.service.protocols import (
     Started,
     StartRequest,
 )
-from bext_workflow.service.starting import NewRun, callers_space, fingerprint_of
+from bext_workflow.service.starting import NewRun, callers_space, fingerprint_of, forked_run
 from bext_workflow.service.why import why
 
 MAX_KEY = 200
@@ -186,6 +188,26 @@ class Service:
             return Reopen(act=act, by=self._by, reason=request.reason, step=request.step, new_visit=request.new_visit)
 
         return await self.act_on(row, build, reason=request.reason, act="retry")
+
+    async def fork(self, run_id: str, request: ForkRequest) -> Started:
+        if (request.at is None) is (request.step is None):
+            raise UsageError("a run is forked at an event or from a step", mend="give one of the two")
+        _check_key(request.key)
+        row = await self.find(run_id)
+        if not row.status.terminal:
+            raise Conflict(
+                f"the run is {row.status}: only one that has ended is forked", mend="wait for it, or cancel it"
+            )
+        plan, loaded = await self._load(row)
+        journal = [(decode(event.kind, event.data), event.at) for event in loaded.events]
+        if request.step is not None:
+            state = standing_before(plan, journal, request.step)
+        else:
+            state = standing_at(plan, journal, request.at or 0)
+        new_id, now = self._chance.new_id(), self._clock.now()
+        return await self._started(
+            forked_run(state, run_id=new_id, at=now, by=self._by, key=request.key, reason=request.reason)
+        )
 
     async def signal(self, run_id: str, request: SignalRequest) -> Acknowledged:
         row = await self.find(run_id)
@@ -345,9 +367,13 @@ def _check_answer(request: ResolveRequest) -> None:
         )
 
 
+def _check_key(key: str | None) -> None:
+    if key is not None and not 1 <= len(key) <= MAX_KEY:
+        raise UsageError(f"the start key has {len(key)} characters", mend=f"use 1 to {MAX_KEY}")
+
+
 def _check_labels(request: StartRequest) -> None:
-    if request.key is not None and not 1 <= len(request.key) <= MAX_KEY:
-        raise UsageError(f"the start key has {len(request.key)} characters", mend=f"use 1 to {MAX_KEY}")
+    _check_key(request.key)
     if len(request.tags) > MAX_TAGS:
         raise UsageError(f"{len(request.tags)} tags", mend=f"use at most {MAX_TAGS}")
     labels = {"key": request.key or "", "tags": request.tags}

@@ -60,6 +60,7 @@ def just_created(new: NewRun) -> RunView:
         waits=[],
         signals=[],
         parent=None,
+        forked_from=created.forked_from,
         key=created.key,
         tags=created.tags,
         created_at=at,
@@ -79,6 +80,7 @@ def whole(row: RunRow, state: State, journal: Journal, inbox: Sequence[InboxRow]
         waits=waits_of(state, journal),
         signals=signals_of(journal, inbox),
         parent=None if state.parent is None else state.parent.run_id,
+        forked_from=state.forked_from,
     )
 
 

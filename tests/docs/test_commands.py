@@ -76,7 +76,7 @@ def test_every_command_is_mentioned_outside_the_reference() -> None:
     [
         ("uv run bext-host runs start checkout --wait", None),
         ("bext-host -c other.toml serve --degraded", None),
-        ("bext-host runs fork RUN", "runs has no command fork"),
+        ("bext-host runs prune RUN", "runs has no command prune"),
         ("bext-host runs cancel RUN --force", "cancel has no option --force"),
         ("bext-host prove checkout", "bext-host has no command prove"),
     ],

@@ -19,10 +19,10 @@ from bext_workflow.faces.http import reading as requests
 from bext_workflow.faces.http.app import MAX_BODY_BYTES
 from bext_workflow.host import invoke
 from bext_workflow.host.reading import MAX_RETRY_MS, MAX_UNDO_DATA_BYTES
-from bext_workflow.model.child import MAX_NESTED
 from bext_workflow.model.cron import MAX_LINE
 from bext_workflow.model.json import MAX_DEPTH
 from bext_workflow.model.names import NAME_RULE
+from bext_workflow.model.origin import MAX_NESTED
 from bext_workflow.model.status import Action, IncidentKind
 from bext_workflow.plugin.hooks import ARGUMENTS
 from bext_workflow.ports import telemetry

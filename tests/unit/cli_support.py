@@ -41,6 +41,7 @@ from bext_workflow.service.protocols import (
     CancelRequest,
     CompleteRequest,
     DecideRequest,
+    ForkRequest,
     Operations,
     ResolveRequest,
     RetryRequest,
@@ -210,6 +211,10 @@ class ShelfOperations:
 
     async def retry(self, run_id: str, request: RetryRequest) -> Acknowledged:
         return self._acknowledge(run_id, "retry", request)
+
+    async def fork(self, run_id: str, request: ForkRequest) -> Started:
+        self._shelf.answer((run_id, request))
+        return Started(run=self._shelf.run, created=True, driven=self._shelf.driven)
 
     async def signal(self, run_id: str, request: SignalRequest) -> Acknowledged:
         return self._acknowledge(run_id, "signal", request)

@@ -40,6 +40,7 @@ from bext_workflow.service.protocols import (
     CancelRequest,
     CompleteRequest,
     DecideRequest,
+    ForkRequest,
     Readiness,
     ResolveRequest,
     RetryRequest,
@@ -185,6 +186,10 @@ class MemoryService:
     async def retry(self, run_id: str, request: RetryRequest) -> Acknowledged:
         self._ask("retry", (run_id, request))
         return Acknowledged(run_id=run_id, act="retry", driven=self.driven)
+
+    async def fork(self, run_id: str, request: ForkRequest) -> Started:
+        self._ask("fork", (run_id, request))
+        return await self.start(StartRequest(workflow="checkout", key=request.key, tags={"from": run_id}))
 
     async def signal(self, run_id: str, request: SignalRequest) -> Acknowledged:
         self._ask("signal", (run_id, request))

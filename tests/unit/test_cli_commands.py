@@ -13,12 +13,14 @@ from bext_workflow import errors
 from bext_workflow.faces.cli import cells
 from bext_workflow.faces.cli.main import run
 from bext_workflow.model.json import JsonObject
+from bext_workflow.model.origin import ForkedFrom
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
 from bext_workflow.model.view import RunView, StepView
 from bext_workflow.service.protocols import (
     CancelRequest,
     CompleteRequest,
     DecideRequest,
+    ForkRequest,
     ResolveRequest,
     RunQuery,
     SignalRequest,
@@ -377,6 +379,15 @@ def test_a_plan_says_what_a_config_means(change: Change, code: int, end: str, ca
 def test_a_plan_is_made_where_the_config_is(capfd: Captured) -> None:
     assert call(Shelf(), "--url", "http://127.0.0.1:1", "plan") == 2
     assert "plan" in capfd.readouterr().err
+
+
+def test_a_fork_says_where_it_begins(capfd: Captured) -> None:
+    shelf = Shelf(msgspec.structs.replace(RUN, forked_from=ForkedFrom(run_id="0193-old", seq=7)), driven=False)
+    assert call(shelf, "-o", "table", "runs", "fork", "0193", "--from", "pay", "--reason", "back", "--key", "k") == 0
+    out, err = capfd.readouterr()
+    assert shelf.asked == [("0193", ForkRequest(step="pay", reason="back", key="k"))]
+    assert "0193-old, event 7" in out
+    assert "no host drives this store" in err
 
 
 def test_why_is_a_paragraph_and_what_may_follow(capfd: Captured) -> None:

@@ -26,6 +26,7 @@ from bext_workflow.service.protocols import (
     CancelRequest,
     CompleteRequest,
     DecideRequest,
+    ForkRequest,
     ResolveRequest,
     RetryRequest,
     RunQuery,
@@ -107,6 +108,13 @@ async def test_a_call_gives_what_the_service_gives_and_asks_the_same(
     assert given == expected
     assert repr(given) == repr(expected)
     assert service.asked == asked
+
+
+async def test_a_fork_is_a_start(client: HttpClient, service: MemoryService) -> None:
+    request = ForkRequest(at=3, reason="Ω", key="süß 1")
+    first, again = await client.fork("r-1", request), await client.fork("r-1", request)
+    assert (first.created, again.created) == (True, False)
+    assert service.asked[0] == ("fork", ("r-1", request))
 
 
 async def test_nobody_decides_over_http_without_a_token(client: HttpClient, service: MemoryService) -> None:

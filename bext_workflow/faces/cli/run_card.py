@@ -104,6 +104,8 @@ def _fields(run: RunView) -> Iterator[tuple[str, Cell]]:
         yield "left in place", cells.listed(run.left_in_place)
     if run.parent:
         yield "parent", Cell(run.parent)
+    if run.forked_from:
+        yield "forked from", Cell(f"{run.forked_from.run_id}, event {run.forked_from.seq}")
     if run.key is not None:
         yield "key", cells.text(run.key)
     if run.tags:

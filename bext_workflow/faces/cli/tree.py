@@ -32,6 +32,7 @@ _RUNS = LazyGroup(
         "why": Lazy(f"{_HERE}.runs_read:why", "Say why a run stands where it does, and what may happen next."),
         "cancel": Lazy(f"{_HERE}.runs_act:cancel", "Stop a run and undo what it has done."),
         "retry": Lazy(f"{_HERE}.runs_act:retry", "Set a failed run going again."),
+        "fork": Lazy(f"{_HERE}.runs_start:fork", "Begin a new run where an ended one stood."),
         "signal": Lazy(f"{_HERE}.runs_act:signal", "Send a signal to a run: to the wait that wants it, now or later."),
         "pause": Lazy(f"{_HERE}.runs_act:pause", "Hold a run: nothing new starts."),
         "resume": Lazy(f"{_HERE}.runs_act:resume", "Let a paused run go on."),

@@ -9,7 +9,7 @@ import msgspec
 from fastapi import FastAPI, Response
 
 from bext_workflow.faces.http.problem import MEDIA_TYPE, Problem
-from bext_workflow.faces.http.shapes import HoldBody, SignalBody, StartBody
+from bext_workflow.faces.http.shapes import ForkBody, HoldBody, SignalBody, StartBody
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.view import (
     ApprovalView,
@@ -38,6 +38,7 @@ SHAPES: Sequence[Json] = (
     CancelPlan,
     CancelRequest,
     CompleteRequest,
+    ForkBody,
     HoldBody,
     IncidentView,
     Page[ApprovalView],

@@ -11,6 +11,7 @@ from bext_workflow.faces.http.reading import read_body, read_query, start_key, t
 from bext_workflow.faces.http.shapes import (
     CancelParameters,
     EventsParameters,
+    ForkBody,
     HoldBody,
     NoParameters,
     ResultParameters,
@@ -23,6 +24,7 @@ from bext_workflow.service.protocols import (
     Acknowledged,
     CancelPlan,
     CancelRequest,
+    ForkRequest,
     Operations,
     RetryRequest,
     RunQuery,
@@ -67,6 +69,7 @@ class RunRoutes:
         add("/runs/{run_id}/why", self.why_run, methods=["GET"], **_WHY)
         add("/runs/{run_id}/cancel", self.cancel_run, methods=["POST"], **_CANCEL)
         add("/runs/{run_id}/retry", self.retry_run, methods=["POST"], **_RETRY)
+        add("/runs/{run_id}/fork", self.fork_run, methods=["POST"], **_FORK)
         add("/runs/{run_id}/signals/{name}", self.signal_run, methods=["POST"], **_SIGNAL)
         add("/runs/{run_id}/pause", self.pause_run, methods=["POST"], **_PAUSE)
         add("/runs/{run_id}/resume", self.resume_run, methods=["POST"], **_RESUME)
@@ -133,6 +136,12 @@ class RunRoutes:
         retry = await read_body(request, RetryRequest)
         return answer(await self._operations.retry(run_id, retry), 202)
 
+    async def fork_run(self, request: Request, run_id: str) -> Response:
+        read_query(request, NoParameters)
+        body = await read_body(request, ForkBody)
+        fork = ForkRequest(at=body.at, step=body.step, reason=body.reason, key=start_key(request))
+        return started_answer(await self._operations.fork(run_id, fork))
+
     async def signal_run(self, request: Request, run_id: str, name: str) -> Response:
         read_query(request, NoParameters)
         body = await read_body(request, SignalBody)
@@ -180,6 +189,15 @@ _CANCEL = documented(
 )
 _RETRY = documented(
     "Set a FAILED run going again", Acknowledged, status=202, body=RetryRequest, problems=[404, 409, 422]
+)
+_FORK = documented(
+    "Begin a new run where an ended one stood, at an event or at a step",
+    RunView,
+    status=201,
+    also=[(200, RunView)],
+    body=ForkBody,
+    headers=[START_KEY],
+    problems=[400, 404, 409, 410, 415, 422, 503],
 )
 _SIGNAL = documented(
     "Send a signal to a run: to the wait that wants it, now or later",

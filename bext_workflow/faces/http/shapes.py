@@ -34,6 +34,14 @@ class SignalBody(msgspec.Struct, frozen=True, kw_only=True):
     id: str | None = None
 
 
+class ForkBody(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the new run begins: `at` the event of that number, or when the run came to `step` last; one of the two."""
+
+    at: Seq | None = None
+    step: str | None = None
+    reason: str = ""
+
+
 class HoldBody(msgspec.Struct, frozen=True, kw_only=True):
     """Why it is done; the reason is kept."""
 

@@ -12,9 +12,9 @@ import anyio
 import pytest
 
 from bext_workflow.errors import Conflict, NotFound
-from bext_workflow.model.child import MAX_NESTED
 from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
 from bext_workflow.model.fork import MapDefinition
+from bext_workflow.model.origin import MAX_NESTED
 from bext_workflow.model.outcome import StepOutcome
 from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
 from bext_workflow.model.view import RunView

@@ -60,10 +60,10 @@ from bext_workflow.core.work import (
     wake_at,
     work,
 )
-from bext_workflow.model.child import Parent
 from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
 from bext_workflow.model.event import Event, RunCreated, decode, encode, kind_of
 from bext_workflow.model.json import EMPTY, Document, Json, dumps
+from bext_workflow.model.origin import Parent
 from bext_workflow.model.policy import OnExhausted, RetryPolicy
 from bext_workflow.model.run import newest_first
 from bext_workflow.model.status import Action, Call, WorkflowStatus

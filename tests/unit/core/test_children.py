@@ -9,9 +9,9 @@ from bext_workflow.core.input import ChildCalled, ChildUndoing, End, Finished
 from bext_workflow.core.lineage import result_of
 from bext_workflow.core.work import CallChild, Compensate, Execute, StopChild, TellParent, UndoChild, wake_at, work
 from bext_workflow.errors import Conflict
-from bext_workflow.model.child import Parent
 from bext_workflow.model.event import ActIgnored, StepCompleted, StepFailed
 from bext_workflow.model.fork import JoinDefinition, MapDefinition
+from bext_workflow.model.origin import Parent
 from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
 from tests.unit.core.support import (
     CHILD_ID,

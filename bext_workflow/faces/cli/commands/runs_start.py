@@ -1,4 +1,4 @@
-"""`runs start`."""
+"""`runs start`, `runs fork`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,18 @@ from collections.abc import Sequence
 import click
 
 from bext_workflow.faces.cli import exits, run_card
-from bext_workflow.faces.cli.arguments import REFERENCE, WaitingCommand, wait_bound, wait_option
+from bext_workflow.faces.cli.arguments import (
+    REFERENCE,
+    WaitingCommand,
+    reason_option,
+    run_argument,
+    wait_bound,
+    wait_option,
+)
 from bext_workflow.faces.cli.context import Session
 from bext_workflow.faces.cli.exits import Exit
 from bext_workflow.faces.cli.journal import Teller
+from bext_workflow.faces.cli.options import Command
 from bext_workflow.faces.cli.run_card import Card
 from bext_workflow.faces.cli.values import (
     Assignment,
@@ -23,7 +31,7 @@ from bext_workflow.faces.cli.values import (
     parse_tag,
 )
 from bext_workflow.model.json import JsonObject
-from bext_workflow.service.protocols import StartRequest
+from bext_workflow.service.protocols import ForkRequest, Started, StartRequest
 from bext_workflow.service.wiring import Reached
 
 
@@ -94,3 +102,33 @@ async def _start(session: Session, reached: Reached, request: StartRequest, *, w
     else:
         run = await reached.drive(run_id, wait_ms=wait_bound(wait))
     return await run_card.look(reached, run)
+
+
+@click.command(cls=Command)
+@run_argument
+@click.option("--at", type=int, metavar="SEQ", help="Begin as of the event of this number; `runs events` has them.")
+@click.option("--from", "step", metavar="STEP", help="Begin as the run stood when it came to this step last.")
+@click.option("--key", help="Makes the fork safe to repeat: the same key gives the same run.")
+@reason_option
+@click.pass_obj
+def fork(session: Session, run_id: str, at: int | None, step: str | None, key: str | None, reason: str) -> None:
+    """Begin a new run where an ended one stood.
+
+    It has the context and the position of that moment, and keys of its own. What the old run had done before is never
+    undone by the new one.
+    """
+    request = ForkRequest(at=at, step=step, reason=reason, key=key)
+
+    async def begin(reached: Reached) -> Card:
+        started = await reached.operations.fork(run_id, request)
+        _note(session, started)
+        return Card(started.run)
+
+    run_card.show(session, session.ask(begin))
+
+
+def _note(session: Session, started: Started) -> None:
+    if not started.created:
+        session.output.note(f"the key was used before: this is run {started.run.run_id}")
+    if not started.driven:
+        session.output.note(f"no host drives this store: run `{session.command('serve')}`, and it goes on")

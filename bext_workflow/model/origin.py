@@ -1,4 +1,4 @@
-"""Sub-workflows: how a child run knows its parent, and what it tells it of its end (semantics §7)."""
+"""How a run knows the runs that it comes from: its parent (semantics §7), and the one it was forked from (§13)."""
 
 from __future__ import annotations
 
@@ -15,3 +15,10 @@ class Parent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     step: str
     visit: int
     depth: int = 1
+
+
+class ForkedFrom(msgspec.Struct, frozen=True, kw_only=True):
+    """The run, and the number of its event, at which this one begins."""
+
+    run_id: str
+    seq: int
