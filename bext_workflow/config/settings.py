@@ -160,7 +160,6 @@ class Step(Table):
     """A step of a workflow. In an overlay only the stated keys count."""
 
     later = {
-        "heartbeat_ms": "give the step a timeout_ms",
         "transactional": "let the step use run.idempotency_key",
         "rate": "limit the rate inside the step",
         "on_incident": "watch `bext-host incidents list`",
@@ -172,6 +171,10 @@ class Step(Table):
     retry_on: ErrorNames | None = Field(default=None, description="names of exceptions that are worth another attempt")
     idempotent: bool = Field(default=True, description="whether the step is safe to repeat with its idempotency key")
     timeout_ms: Milliseconds = Field(default=60_000, description="bound of one attempt; 0 means none")
+    heartbeat_ms: Milliseconds = Field(
+        default=0,
+        description="an attempt that calls run.heartbeat has so long from then on, at least; 0: it calls none",
+    )
     next: Annotated[str | tuple[str, ...] | None, BeforeValidator(one_or_several)] = Field(
         default=None, description='the step that follows, "end", or a list: a fork; absent: the next in the list'
     )

@@ -40,6 +40,7 @@ from bext_workflow.model.event import (
     CompensationStarted,
     CompletionSettled,
     EvidenceAttached,
+    HeartbeatRecorded,
     IncidentOpened,
     IncidentResolved,
     LosersUndoStarted,
@@ -79,6 +80,10 @@ def attempt_started(state: State, event: AttemptStarted, at: int) -> Changes:
             return _undo(state, phase=Phase.STARTED, recorded=True)
         case Call.COMPLETE:
             return _notice(state, phase=Phase.STARTED)
+
+
+def heartbeat_recorded(state: State, event: HeartbeatRecorded, at: int) -> Changes:
+    return _branch(state, event.branch, detail=event.detail)
 
 
 def attempt_failed(state: State, event: AttemptFailed, at: int) -> Changes:

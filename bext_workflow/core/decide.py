@@ -15,6 +15,7 @@ from bext_workflow.core import acts, backward, children, crash, forward, visits,
 from bext_workflow.core.draft import Draft
 from bext_workflow.core.input import (
     Answered,
+    Beaten,
     Begun,
     Cancel,
     ChildCalled,
@@ -55,6 +56,7 @@ LEGAL: dict[type, frozenset[WorkflowStatus]] = {
     Begun: frozenset({WorkflowStatus.PENDING}),
     Intended: _ANY - {WorkflowStatus.PENDING},
     Finished: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.SUSPENDED}),
+    Beaten: _ANY - {WorkflowStatus.PENDING},
     Verified: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.COMPENSATING, WorkflowStatus.SUSPENDED}),
     Opened: frozenset({WorkflowStatus.RUNNING}),
     ChildCalled: _ANY - {WorkflowStatus.PENDING},
@@ -105,6 +107,8 @@ def _apply(draft: Draft, given: Input) -> None:
     match given:
         case Finished():
             forward.finish(draft, draft.state.branch(given.branch), given.end)
+        case Beaten():
+            forward.beaten(draft, given)
         case Undone():
             backward.undone(draft, given.end)
         case Intended():

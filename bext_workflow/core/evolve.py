@@ -29,6 +29,7 @@ from bext_workflow.model.event import (
     CompletionSettled,
     Event,
     EvidenceAttached,
+    HeartbeatRecorded,
     IncidentOpened,
     IncidentResolved,
     JoinDecided,
@@ -114,7 +115,7 @@ def fold(plan: Plan, events: Iterable[tuple[Event, int]]) -> State:
 def _follows_a_crash(event: Event) -> bool:
     """Whether the event is no progress: a run that sees only such events may be what kills its hosts (semantics §6)."""
     match event:
-        case Recovered() | AttemptStarted() | AttemptCleared() | PolicyChanged():
+        case Recovered() | AttemptStarted() | AttemptCleared() | PolicyChanged() | HeartbeatRecorded():
             return True
         case AttemptLost():
             return event.crashed
@@ -131,6 +132,8 @@ def _changes(state: State, event: Event, at: int) -> Changes:
             return changes.run_completed(state, event, at)
         case AttemptStarted():
             return changes.attempt_started(state, event, at)
+        case HeartbeatRecorded():
+            return changes.heartbeat_recorded(state, event, at)
         case AttemptFailed():
             return changes.attempt_failed(state, event, at)
         case StepFailed():

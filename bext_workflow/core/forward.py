@@ -8,12 +8,13 @@ from bext_workflow.core import visits, waiting
 from bext_workflow.core.draft import Draft
 from bext_workflow.core.forks import is_loser
 from bext_workflow.core.incidents import open_for_branch
-from bext_workflow.core.input import Answer, Continued, End, Failed, Lost, Parked, Retried
-from bext_workflow.core.state import Branch
+from bext_workflow.core.input import Answer, Beaten, Continued, End, Failed, Lost, Parked, Retried
+from bext_workflow.core.state import Branch, Phase
 from bext_workflow.model.event import (
     AttemptCleared,
     AttemptFailed,
     AttemptLost,
+    HeartbeatRecorded,
 )
 from bext_workflow.model.outcome import NotDone, Unknown
 from bext_workflow.model.policy import OnExhausted
@@ -44,6 +45,22 @@ def finish(draft: Draft, branch: Branch, end: End) -> None:
             _lose(draft, branch, end)
         case _:
             assert_never(end)
+
+
+def beaten(draft: Draft, given: Beaten) -> None:
+    """The attempt that is under way said how far it has come; one that is not any more says nothing."""
+    for branch in draft.state.branches:
+        at_it = (branch.id, branch.step, branch.visit) == (given.branch, given.step, given.visit)
+        if at_it and branch.phase in (Phase.READY, Phase.STARTED):
+            draft.add(
+                HeartbeatRecorded(
+                    branch=branch.id,
+                    step=branch.step,
+                    visit=branch.visit,
+                    attempt=branch.attempt,
+                    detail=given.detail,
+                )
+            )
 
 
 def verified(draft: Draft, branch: Branch, answer: Answer) -> None:

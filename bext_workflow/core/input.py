@@ -82,6 +82,15 @@ class Intended(msgspec.Struct, frozen=True, kw_only=True):
     branch: int = 0
 
 
+class Beaten(msgspec.Struct, frozen=True, kw_only=True):
+    """The attempt of a branch that is under way said how far it has come."""
+
+    branch: int
+    step: str
+    visit: int
+    detail: Json
+
+
 class Finished(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An attempt of a branch's step ended."""
 
@@ -298,6 +307,7 @@ ActInput: TypeAlias = Cancel | Reopen | Resolve | Late | Signalled | Answered | 
 Input: TypeAlias = (
     Begun
     | Intended
+    | Beaten
     | Finished
     | Verified
     | Opened

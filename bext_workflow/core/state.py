@@ -54,8 +54,9 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One line of progress, at one visit of one step.
 
     `attempt` runs or runs next; `spent` attempts count against the policy since the visit, or a person's retry, began.
-    `recorded`: attempts are written before they are called. `acted`: an earlier attempt may have acted. `lost`: how the
-    attempt in doubt was lost. `wait`: what a parked branch waits for, since event `wait_opened`.
+    `recorded`: attempts are written before they are called. `detail`: what its last heartbeat said. `acted`: an earlier
+    attempt may have acted. `lost`: how the attempt in doubt was lost. `wait`: what a parked branch waits for, since
+    event `wait_opened`.
 
     A branch of a fork belongs to the group of that id, has a `context` of its own, and remembers what it has `written`
     since the fork. In maps `place` is its index path, such as `[3]` or `[3][0]`, a part of its keys; `index` is the
@@ -70,6 +71,7 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     spent: int = 0
     ready_at: int = 0
     recorded: bool = False
+    detail: Json = None
     acted: bool = False
     lost: AttemptLost | None = None
     wait: WaitFor | None = None

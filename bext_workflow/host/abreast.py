@@ -1,4 +1,4 @@
-"""Branches of one run that work at the same time: their calls are tasks, whose ends are concluded one by one.
+"""Branches of one run that work at the same time, and attempts that beat: calls are tasks, concluded one by one.
 
 The run still has one mailbox and one append at a time: all that moves it is done by the loop here, in its turn.
 """
@@ -13,7 +13,7 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
-from bext_workflow.core.input import Input
+from bext_workflow.core.input import Continued, Finished, Input, Parked
 from bext_workflow.core.state import State
 from bext_workflow.core.work import Action, Compensate, Execute, Expire, Notify, Settle, Verify, wakes_after, work
 from bext_workflow.host import invoke
@@ -26,10 +26,16 @@ from bext_workflow.host.wake import Wake
 from bext_workflow.plugin.hooks import Hook
 
 
-def several(state: State) -> bool:
-    """Whether more than one thing of the run may be under way."""
+def needs_loop(state: State) -> bool:
+    """Whether more may happen to the run at a time than one call and its end: other calls, or heartbeats."""
     losers_undo = state.undo is not None and not state.compensating
-    return len(state.live) + losers_undo > 1
+    return len(state.live) + losers_undo > 1 or _beats(state)
+
+
+def _beats(state: State) -> bool:
+    if not state.plan.definition.beats or state.compensating:
+        return False
+    return any(state.plan.step(branch.step).heartbeat_ms > 0 for branch in state.live)
 
 
 class _Asked(msgspec.Struct, frozen=True):
@@ -83,16 +89,25 @@ class Abreast:
         if self._progress.news:
             await self._progress.take_acts()
         elif self._ends:
-            action, given = self._ends.popleft()
-            self._running.ended(action.key)
-            await self._progress.conclude(given)
+            await self._end(*self._ends.popleft())
+        elif (beaten := self._calls.beats.due(self._shop.clock.now())) is not None:
+            await self._progress.conclude(beaten)
         elif self._asked:
             await self._answer(self._asked.popleft())
         elif not await self._began(tasks):
             if not self._running.any() and (not self._queued or self._shop.draining.is_set()):
                 return False
-            await self._wake.wait(wakes_after(self._progress.state, self._shop.clock.now()))
+            times = wakes_after(self._progress.state, self._shop.clock.now()), self._calls.beats.next_at()
+            await self._wake.wait(min((at for at in times if at is not None), default=None))
         return not self._progress.released
+
+    async def _end(self, action: PluginCall, given: Input) -> None:
+        """A call has ended. What it said last comes before that, unless the step is done: nobody would read it."""
+        self._running.ended(action.key)
+        beaten = self._calls.beats.take(action.key)
+        if beaten is not None and isinstance(given, Finished) and not isinstance(given.end, Continued | Parked):
+            await self._progress.conclude(beaten)
+        await self._progress.conclude(given)
 
     async def _began(self, tasks: TaskGroup) -> bool:
         """Does or begins what is due, as far as the state still says so after each; false: nothing is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
@@ -12,12 +13,15 @@ from bext_workflow.core.state import State, visit_key
 from bext_workflow.core.work import Compensate, Execute, Notify, Verify
 from bext_workflow.errors import DefinitionError
 from bext_workflow.host import invoke, snapshot
+from bext_workflow.host.beats import Beats, Bound, stated, unstated
 from bext_workflow.host.progress import Progress
 from bext_workflow.host.shop import Shop
 from bext_workflow.host.text import describe
 from bext_workflow.host.threads import OnLate, Visit
+from bext_workflow.model.definition import StepDefinition
 from bext_workflow.model.json import dumps
 from bext_workflow.model.outcome import Unknown
+from bext_workflow.model.run import Beat
 from bext_workflow.model.status import Call
 from bext_workflow.plugin.hooks import Hook
 from bext_workflow.plugin.registry import Plugin
@@ -28,11 +32,15 @@ PluginCall: TypeAlias = Execute | Compensate | Verify | Notify
 class Calls:
     """Makes one run's calls, for the state that its progress has."""
 
-    def __init__(self, shop: Shop, plugin: Plugin, progress: Progress, context_bytes: int) -> None:
+    def __init__(
+        self, shop: Shop, plugin: Plugin, progress: Progress, context_bytes: int, ring: Callable[[], None]
+    ) -> None:
+        """`ring` wakes the driver."""
         self._shop = shop
         self._plugin = plugin
         self._progress = progress
         self._context_bytes = context_bytes
+        self.beats = Beats(shop.clock, ring)
 
     def hook(self, action: PluginCall) -> Hook | None:
         """What the plugin has for the call."""
@@ -55,12 +63,13 @@ class Calls:
 
     def prepare(self, action: PluginCall, hook: Hook) -> invoke.Call:
         """The call, with the run as it is now."""
-        state = self._progress.state
+        state, handle, beat = self._progress.state, invoke.Handle(), None
         timeout_ms = invoke.COMPLETION_TIMEOUT_MS
         if not isinstance(action, Notify):
-            timeout_ms = state.plan.step(action.step).timeout_ms
+            step = state.plan.step(action.step)
+            timeout_ms, beat = step.timeout_ms, self._beat(step, action, handle)
         place = snapshot.place_of(state, action)
-        run = snapshot.of(state, action, partial(self._token, state, action.key, place))
+        run = snapshot.of(state, action, mint=partial(self._token, state, action.key, place), beat=beat)
         late = Late(
             act=0,
             call=kind_of(action),
@@ -75,7 +84,7 @@ class Calls:
             hook=hook,
             run=run,
             timeout_ms=timeout_ms,
-            handle=invoke.Handle(),
+            handle=handle,
             on_late=self._on_late(late),
             place=place,
         )
@@ -98,6 +107,14 @@ class Calls:
                 return Verified(call=action.call, branch=action.branch, answer=answer)
             case Notify():
                 return Notified(n=action.n, error=await invoker.complete(call))
+
+    def _beat(self, step: StepDefinition, action: PluginCall, handle: invoke.Handle) -> Beat:
+        """What takes the call's heartbeats; of an undo, and of `verify_step`, nobody keeps the detail."""
+        if not step.heartbeat_ms:
+            return unstated(step.name)
+        handle.bound = Bound(self._shop.clock, self._shop.deadlines, lambda: handle.end(invoke.AttemptTimedOut()))
+        take = self.beats.of(action, lambda: not handle.over) if isinstance(action, Execute) else None
+        return stated(step.heartbeat_ms, handle.extend, take)
 
     def _token(self, state: State, key: str, place: str, step: str | None) -> str:
         """The wait token of the visit with that key, or of the next visit of `step` at the same place."""

@@ -30,7 +30,7 @@ from bext_workflow.core.work import (
     wake_at,
     work,
 )
-from bext_workflow.host.abreast import Abreast, several
+from bext_workflow.host.abreast import Abreast, needs_loop
 from bext_workflow.host.attempts import Admission, Running
 from bext_workflow.host.calls import Calls, PluginCall, without_hook
 from bext_workflow.host.kin import Kinship
@@ -52,10 +52,10 @@ class Driver:
         self.rid = held.rid
         self._running = Running()
         self._progress = Progress(shop, held, busy=self._running.any)
-        self._calls = Calls(shop, held.plugin, self._progress, held.context_bytes)
+        self._wake = Wake(shop.clock, shop.deadlines)
+        self._calls = Calls(shop, held.plugin, self._progress, held.context_bytes, self._wake.ring)
         self._admission = Admission(shop, self._progress, self._calls, self._running)
         self._kinship = Kinship(shop, self._progress)
-        self._wake = Wake(shop.clock, shop.deadlines)
 
     @property
     def run_id(self) -> str:
@@ -107,7 +107,7 @@ class Driver:
         due = work(state, now)
         if not due:
             await self._rest(now)
-        elif several(state):
+        elif needs_loop(state):
             await self._abreast()
         else:
             await self._perform(due[0])

@@ -21,6 +21,7 @@ import msgspec
 import bext_workflow.host
 from bext_workflow.core.input import Answer, End, Failed, Lost, Retried
 from bext_workflow.errors import InvalidJson, WorkflowError
+from bext_workflow.host.beats import Bound
 from bext_workflow.host.deadlines import Deadlines
 from bext_workflow.host.reading import read_outcome, read_verdict
 from bext_workflow.host.text import describe, plain
@@ -46,13 +47,24 @@ class AttemptTimedOut(Exception):
 class Handle:
     """A call that can be ended from outside, once, with the reason that it is to report."""
 
-    __slots__ = ("_over", "_pending", "_task", "ended_by")
+    __slots__ = ("_over", "_pending", "_task", "bound", "ended_by")
 
     def __init__(self) -> None:
         self._task: asyncio.Task[object] | None = None
         self._pending = False
         self._over = False
         self.ended_by: Exception | None = None
+        self.bound: Bound | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether the call has ended, or is being ended."""
+        return self._over or self.ended_by is not None
+
+    def extend(self, ms: int) -> None:
+        """The call has so long from now on, at least; one that is over has not."""
+        if self.bound is not None and not self.over:
+            self.bound.extend(ms)
 
     def attach(self) -> None:
         """The call begins. Raises the reason if it was ended before that."""
@@ -154,7 +166,9 @@ class Invoker:
         handle = call.handle
         handle.attach()
         deadline = None
-        if call.timeout_ms:
+        if handle.bound is not None:
+            handle.bound.start(call.timeout_ms)
+        elif call.timeout_ms:
             deadline = self._deadlines.arm(call.timeout_ms, lambda: handle.end(AttemptTimedOut()))
         try:
             if not call.hook.is_async:
@@ -169,6 +183,8 @@ class Invoker:
         finally:
             if deadline is not None:
                 deadline.cancel()
+            if handle.bound is not None:
+                handle.bound.stop()
             if handle.detach() and not _cancelled_by_host():
                 await _shake_off()
 
@@ -215,7 +231,8 @@ def _meaning(error: BaseException, call: Call) -> Retried | Failed | Lost:
         case WorkflowError():
             return Failed(reason=plain(error), compensate=True, traceback=_traceback(error))
         case AttemptTimedOut():
-            return Lost(reason=f"the attempt took longer than timeout_ms = {call.timeout_ms}", transient=True)
+            silent = "" if call.handle.bound is None else ", and there was no heartbeat in time"
+            return Lost(reason=f"the attempt took longer than timeout_ms = {call.timeout_ms}{silent}", transient=True)
         case Interrupted():
             return Lost(reason="the attempt was interrupted by a person")
         case _:

@@ -9,19 +9,25 @@ from bext_workflow.core.state import State
 from bext_workflow.core.work import Compensate, Execute, Notify, Verify
 from bext_workflow.model.context import ContextView, Layers, copy_json
 from bext_workflow.model.json import Json
-from bext_workflow.model.run import Completed, Mint, WorkflowRun
+from bext_workflow.model.run import Beat, Completed, Mint, WorkflowRun
 from bext_workflow.model.status import Call, WorkflowStatus
 
 
-def of(state: State, action: Execute | Compensate | Verify | Notify, mint: Mint | None = None) -> WorkflowRun:
-    """The snapshot for the action's call; `mint` is for calls of steps."""
+def of(
+    state: State,
+    action: Execute | Compensate | Verify | Notify,
+    *,
+    mint: Mint | None = None,
+    beat: Beat | None = None,
+) -> WorkflowRun:
+    """The snapshot for the action's call; `mint` is for calls of steps, `beat` for those of undos too."""
     match action:
         case Execute():
-            return _for_step(state, action, mint)
+            return _for_step(state, action, mint, beat)
         case Verify() if action.call is Call.STEP:
-            return _for_step(state, action, mint)
+            return _for_step(state, action, mint, beat)
         case Compensate() | Verify():
-            return _for_undo(state, action)
+            return replace(_for_undo(state, action), beat=beat)
         case Notify():
             return _for_ending(state, action)
 
@@ -39,14 +45,15 @@ def place_of(state: State, action: Execute | Compensate | Verify | Notify) -> st
             return "" if entry is None else entry.place
 
 
-def _for_step(state: State, action: Execute | Verify, mint: Mint | None) -> WorkflowRun:
+def _for_step(state: State, action: Execute | Verify, mint: Mint | None, beat: Beat | None) -> WorkflowRun:
     """For `run_step`, and for `verify_step` of a step in doubt."""
     context = state.context_of(action.branch)
     run = _snapshot(state, context, action.step, action.visit, action.attempt, action.key)
     branch = state.branch(action.branch)
-    if branch.index is None:
-        return replace(run, mint=mint)
-    return replace(run, mint=mint, index=branch.index, item=copy_json(item_of(state, branch)))
+    if branch.index is not None:
+        run = replace(run, index=branch.index, item=copy_json(item_of(state, branch)))
+    detail = None if branch.detail is None else copy_json(branch.detail)
+    return replace(run, mint=mint, beat=beat, heartbeat_detail=detail)
 
 
 def _for_undo(state: State, action: Compensate | Verify) -> WorkflowRun:

@@ -63,6 +63,11 @@ class WorkflowDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_default
         return {step.wait.signal: step.wait for step in self.steps if step.wait is not None}
 
     @cached_property
+    def beats(self) -> bool:
+        """Whether a step of it sends heartbeats."""
+        return any(step.heartbeat_ms for step in self.steps)
+
+    @cached_property
     def approvals(self) -> frozenset[str]:
         """The steps that are approvals."""
         return frozenset(step.name for step in self.steps if step.wait is not None and step.wait.approval is not None)

@@ -63,6 +63,16 @@ class AttemptStarted(_Event, frozen=True, kw_only=True):
     attempt: int
 
 
+class HeartbeatRecorded(_Event, frozen=True, kw_only=True):
+    """How far an attempt has come, in the plugin's words: the next attempt can read it."""
+
+    branch: int = 0
+    step: str
+    visit: int
+    attempt: int
+    detail: Json
+
+
 class AttemptFailed(_Event, frozen=True, kw_only=True):
     """An attempt ended and another one follows at `retry_at`. `unknown`: it may have acted."""
 
@@ -454,6 +464,7 @@ Event: TypeAlias = (
     RunCreated
     | RunStarted
     | AttemptStarted
+    | HeartbeatRecorded
     | AttemptFailed
     | AttemptLost
     | AttemptCleared

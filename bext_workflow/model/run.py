@@ -42,14 +42,18 @@ Mint: TypeAlias = Callable[[str | None], str]
 """Makes the wait token of this visit, or of the next one of a step."""
 
 
+Beat: TypeAlias = Callable[[Json], None]
+"""Takes a heartbeat."""
+
+
 class WorkflowRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The run as one call of the plugin sees it.
 
     `context` is a read-only mapping; what is nested in it is the plugin's own copy. `idempotency_key` is the same for
     every attempt of this visit, on every host and after every crash: hand it to the services that you call. `attempt`
-    and `visit` count from 1. In the branches of a map `item` is the one that the branch is for, and
-    `index` its place. `undo_data` and `failure` are set while the run compensates. Instants are ms since
-    the epoch, UTC.
+    and `visit` count from 1. In the branches of a map `item` is the one that the branch is for, and `index` its place.
+    `heartbeat_detail` is what an earlier attempt of this visit said last. `undo_data` and `failure` are set while the
+    run compensates. Instants are ms since the epoch, UTC.
     """
 
     run_id: str
@@ -71,7 +75,19 @@ class WorkflowRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     created_at: int = 0
     started_at: int | None = None
     updated_at: int = 0
+    heartbeat_detail: Json = None
+    beat: Beat | None = None
     mint: Mint | None = None
+
+    def heartbeat(self, detail: Json = None) -> None:
+        """Says that the attempt is alive, and how far it has come: at most 4 KiB of JSON.
+
+        Its end moves to the step's `heartbeat_ms` from now, at least. The next attempt finds the last detail in
+        `heartbeat_detail`, also after a crash; it is written at most once a second. May be called from any thread.
+        Raises `DefinitionError` in a step that states no `heartbeat_ms`, `InvalidJson` for a detail that is none.
+        """
+        if self.beat is not None:
+            self.beat(detail)
 
     @property
     def wait_token(self) -> str:

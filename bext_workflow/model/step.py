@@ -26,9 +26,10 @@ def error_names(error: BaseException) -> frozenset[str]:
 class StepDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One named unit of work and how the host treats it.
 
-    `timeout_ms` bounds one attempt (0: no bound). `next` replaces the fall-through to the following step; `branches`
-    are the further names that an outcome may choose. `retry_on` of None takes the workflow's. `workflow`: the step is a
-    run of that workflow, a child of this one.
+    `timeout_ms` bounds one attempt (0: no bound); in a step that states `heartbeat_ms`, each heartbeat moves its end to
+    so much later, at least. `next` replaces the fall-through to the following step; `branches` are the further names
+    that an outcome may choose. `retry_on` of None takes the workflow's. `workflow`: the step is a run of that workflow,
+    a child of this one.
     """
 
     name: str
@@ -37,6 +38,7 @@ class StepDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     retry_on: tuple[str, ...] | None = None
     idempotent: bool = True
     timeout_ms: int = 60_000
+    heartbeat_ms: int = 0
     next: str | tuple[str, ...] | None = None
     join: JoinDefinition | None = None
     map: MapDefinition | None = None
@@ -60,6 +62,8 @@ class StepDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             )
         if self.timeout_ms < 0:
             raise DefinitionError(f"step {self.name!r}: timeout_ms is {self.timeout_ms}", mend="0 means no bound")
+        if self.heartbeat_ms < 0:
+            raise DefinitionError(f"step {self.name!r}: heartbeat_ms is {self.heartbeat_ms}", mend="0 means none")
         if self.sleep_ms < 0:
             raise DefinitionError(f"step {self.name!r}: sleep_ms is {self.sleep_ms}", mend="a wait is 0 or more ms")
         if self.wait is not None and self.sleep_ms:

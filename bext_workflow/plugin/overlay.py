@@ -24,6 +24,7 @@ OF_RUN_STEP: dict[str, Json] = {
     "retry_on": None,
     "idempotent": True,
     "timeout_ms": None,
+    "heartbeat_ms": None,
     "branches": None,
     "compensation_retries": None,
     "compensate_on_failure": False,

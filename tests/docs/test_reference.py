@@ -18,6 +18,7 @@ from bext_workflow.core.schedules import MAX_CAUGHT_UP, ON_TIME_MS
 from bext_workflow.faces.http import reading as requests
 from bext_workflow.faces.http.app import MAX_BODY_BYTES
 from bext_workflow.host import invoke
+from bext_workflow.host.beats import MAX_DETAIL_BYTES, RECORD_EVERY_MS
 from bext_workflow.host.reading import MAX_RETRY_MS, MAX_UNDO_DATA_BYTES
 from bext_workflow.model.cron import MAX_LINE
 from bext_workflow.model.json import MAX_DEPTH
@@ -150,6 +151,9 @@ def test_the_bounds_that_are_not_settings() -> None:
         "a slot counts as in time": f"for {ON_TIME_MS // 1000} s",
         "tags": f"{MAX_TAGS} a run; key and tags together 64 KiB as JSON",
         "`undo_data` of a visit": f"{MAX_UNDO_DATA_BYTES // 1024} KiB as JSON",
+        "detail of a heartbeat": (
+            f"{MAX_DETAIL_BYTES // 1024} KiB as JSON; written once in {RECORD_EVERY_MS // 1000} s at most"
+        ),
         "`Retry.after_ms`": f"{MAX_RETRY_MS // 3_600_000} hours",
         "depth of JSON": str(MAX_DEPTH),
         "integers in JSON": "−2^63 … 2^63−1",

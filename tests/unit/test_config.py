@@ -334,7 +334,6 @@ class TestKeys:
             *(
                 (steps(f"{{ name = 'a', {key} = 1 }}"), f"plugins[0].workflows[0].steps[0].{key}")
                 for key in (
-                    "heartbeat_ms",
                     "transactional",
                     "rate",
                     "on_incident",

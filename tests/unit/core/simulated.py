@@ -14,7 +14,7 @@ from bext_workflow.model.status import Action
 NOT_SIMULATED = frozenset(
     {
         *("child_started", "child_ended", "child_stop_asked", "child_undo_asked", "parent_told", "undo_requested"),
-        *("answer_received", "answer_taken", "wait_reminded", "policy_changed"),
+        *("answer_received", "answer_taken", "wait_reminded", "policy_changed", "heartbeat_recorded"),
     }
 )
 """Kinds of events of sub-workflows and approvals, which are no part of the simulated definitions."""

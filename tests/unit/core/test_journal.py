@@ -8,7 +8,7 @@ import pytest
 
 from bext_workflow.core.decide import decide
 from bext_workflow.core.evolve import evolve, fold
-from bext_workflow.core.input import Finished, Intended, Late, PolicyMoved, Settled, Undone
+from bext_workflow.core.input import Beaten, Finished, Intended, Late, PolicyMoved, Settled, Undone
 from bext_workflow.core.work import wake_at, work
 from bext_workflow.model.event import KINDS, decode, encode, kind_of
 from bext_workflow.model.fork import JoinDefinition
@@ -46,6 +46,7 @@ def completed() -> Saga:
     saga = Saga(plan(step("a"), step("b"), notifies=True), begun=False, context=ODD)
     saga.begin()
     saga.run(TIMED_OUT, done(undo_data=ODD, **ODD)).crash()
+    saga.give(Beaten(branch=0, step="b", visit=1, detail=ODD))
     saga.give(PolicyMoved(policy="p-2", changes=("timeout_ms was 0; it is 5",)))
     return saga.run(AGAIN, done()).notify("down", None)
 

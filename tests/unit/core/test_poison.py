@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bext_workflow.core.input import Verified
+from bext_workflow.core.input import Beaten, Verified
 from bext_workflow.core.state import POISON_AFTER, SUSPECT_AFTER
 from bext_workflow.core.work import Execute, Notify, Settle, Verify
 from bext_workflow.model.event import AttemptStarted, Recovered
@@ -19,6 +19,16 @@ def killed(saga: Saga, times: int) -> Saga:
         saga.call_step()
         saga.crash()
     return saga
+
+
+def test_a_heartbeat_is_no_progress() -> None:
+    """§6: an attempt that says that it is alive before it takes its host down is poison all the same."""
+    saga = Saga(plan(step("a", heartbeat_ms=500)))
+    for _ in range(10):
+        saga.call_step()
+        saga.give(Beaten(branch=0, step="a", visit=1, detail="alive"))
+        saga.crash()
+    assert saga.incident.kind is IncidentKind.POISON
 
 
 def test_every_recovery_is_journaled() -> None:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from bext_workflow.core.decide import LEGAL, decide
 from bext_workflow.core.input import (
     Answered,
+    Beaten,
     Begun,
     Cancel,
     ChildCalled,
@@ -69,6 +70,7 @@ GRID = """
 Begun         x       .       .        .          .           .          .         .       .
 Intended      .       x       x        x          x           x          x         x       x
 Finished      .       x       .        x          .           .          .         .       .
+Beaten        .       x       -        -          -           -          -         -       -
 Verified      .       x       .        x          x           .          .         .       .
 Opened        .       x       .        .          .           .          .         .       .
 ReminderDue   .       x       x        x          .           .          .         .       .
@@ -214,6 +216,7 @@ INPUTS: dict[str, Callable[[State], Input]] = {
     "Begun": lambda _: Begun(),
     "Intended": lambda state: Intended(call=_call(state)),
     "Finished": lambda _: Finished(branch=0, end=done()),
+    "Beaten": lambda _: Beaten(branch=0, step="b", visit=1, detail={"copied": 7}),
     "Verified": lambda state: Verified(call=_call(state), answer=Unknown()),
     "Settled": lambda state: Settled(branch=len(state.branches) - 1),
     "Undone": lambda _: Undone(),
