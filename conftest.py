@@ -6,7 +6,12 @@ and a test without one is fast. What a run leaves out is reported as deselected.
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+# A width that a terminal has, or a runner's worker, is not what output for a pipe is to be folded to.
+os.environ.pop("COLUMNS", None)
 
 TIERS = ("fast", "ci", "long")
 

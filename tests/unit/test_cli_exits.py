@@ -29,9 +29,12 @@ def error_classes(form: type[errors.BextError]) -> set[type[errors.BextError]]:
     return set(below).union(*map(error_classes, below))
 
 
-@pytest.mark.parametrize(
-    "form", [form for form in error_classes(errors.BextError) if form.__module__ == errors.__name__]
-)
+def own_errors() -> list[type[errors.BextError]]:
+    own = (form for form in error_classes(errors.BextError) if form.__module__ == errors.__name__)
+    return sorted(own, key=lambda form: form.__name__)
+
+
+@pytest.mark.parametrize("form", own_errors())
 def test_every_error_has_its_exit_code(form: type[errors.BextError]) -> None:
     assert of_error(form("no")) == OF_ERRORS[form.__name__]
 
