@@ -263,13 +263,16 @@ class RunMachine(RuleBasedStateMachine):
         assert self.model.cancel(compensate=compensate) is taken
         self._moves()
 
-    @rule(name=st.sampled_from("abcdef"))
-    def signal(self, name: str) -> None:
+    @rule(name=st.sampled_from("abcdef"), away_ms=st.sampled_from([0, 0, PATIENCE_MS + 1]))
+    def signal(self, name: str, away_ms: int) -> None:
+        """`away_ms`: so long no host had looked when it came."""
+        self.now += away_ms
+        self.model.now = self.now
         act = Signalled(act=self._act(), by="ann", at=self.now, name="go", payload=0, id=name)
         known = name in self.model.ids
         taken = known or self._ask(act, signal=True)
         assert self.model.signal(name) is taken
-        self._moves()
+        self._happened(self.model.settle)
 
     @rule(really=RARELY)
     def pause(self, really: bool) -> None:
