@@ -18,6 +18,7 @@ from bext_workflow.model.outcome import StepOutcome
 from bext_workflow.model.policy import RetryPolicy
 from bext_workflow.model.run import WorkflowRun
 from bext_workflow.model.status import WorkflowStatus
+from bext_workflow.ports.store import Append
 from bext_workflow.service.protocols import SignalRequest
 from bext_workflow.testing.clock import FakeClock
 from tests.integration.host.support import (
@@ -320,6 +321,7 @@ async def test_a_detail_that_is_known_already_is_not_written_again() -> None:
         run_id = await hosted.start()
         assert (await hosted.settled(run_id)).status is WorkflowStatus.COMPLETED
         written = await details(hosted, run_id)
+        assert all(member.events for member in hosted.store.written if isinstance(member, Append))
     assert [type(detail["copied"]) for detail in written] == [int, float]
 
 
