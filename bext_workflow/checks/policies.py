@@ -75,7 +75,8 @@ def _check_hosted(step: StepDefinition, definition: WorkflowDefinition, where: s
 def _check_step(step: StepDefinition, where: str) -> Iterator[Finding]:
     policy = step.retries
     if step.timeout_ms == 0:
-        yield finding("no-timeout", where, "an attempt may take for ever (timeout_ms = 0)")
+        silent = ", silent or not" if step.heartbeat_ms else ""
+        yield finding("no-timeout", where, f"an attempt may take for ever{silent} (timeout_ms = 0)")
     longest = longest_ms(policy, step.timeout_ms)
     if longest > DAY_MS:
         yield finding("slow-to-fail", where, f"{policy.max_attempts} attempts may take {longest / DAY_MS:.1f} days")

@@ -106,7 +106,7 @@ def decide(state: State, given: Input, *, now: int, jitter: float = 0.0) -> Deci
 def _apply(draft: Draft, given: Input) -> None:
     match given:
         case Finished():
-            forward.finish(draft, draft.state.branch(given.branch), given.end)
+            forward.finish(draft, draft.state.branch(given.branch), given.end, given.detail)
         case Beaten():
             forward.beaten(draft, given)
         case Undone():

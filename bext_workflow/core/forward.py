@@ -16,13 +16,16 @@ from bext_workflow.model.event import (
     AttemptLost,
     HeartbeatRecorded,
 )
+from bext_workflow.model.json import Json, same_json
 from bext_workflow.model.outcome import NotDone, Unknown
 from bext_workflow.model.policy import OnExhausted
 from bext_workflow.model.status import IncidentKind
 
 
-def finish(draft: Draft, branch: Branch, end: End) -> None:
-    """An attempt ended."""
+def finish(draft: Draft, branch: Branch, end: End, detail: Json) -> None:
+    """An attempt ended. What it said last is for the next one, if there may be one."""
+    if not isinstance(end, Continued | Parked):
+        branch = _said(draft, branch, detail)
     match end:
         case Continued():
             fault = visits.next_fault(draft, branch, end.next, end.updates.value)
@@ -52,15 +55,17 @@ def beaten(draft: Draft, given: Beaten) -> None:
     for branch in draft.state.branches:
         at_it = (branch.id, branch.step, branch.visit) == (given.branch, given.step, given.visit)
         if at_it and branch.phase in (Phase.READY, Phase.STARTED):
-            draft.add(
-                HeartbeatRecorded(
-                    branch=branch.id,
-                    step=branch.step,
-                    visit=branch.visit,
-                    attempt=branch.attempt,
-                    detail=given.detail,
-                )
-            )
+            _said(draft, branch, given.detail)
+
+
+def _said(draft: Draft, branch: Branch, detail: Json) -> Branch:
+    """The branch that knows how far its attempt has come. What is known already is not written again."""
+    if detail is None or same_json(detail, branch.detail):
+        return branch
+    draft.add(
+        HeartbeatRecorded(branch=branch.id, step=branch.step, visit=branch.visit, attempt=branch.attempt, detail=detail)
+    )
+    return draft.state.branch(branch.id)
 
 
 def verified(draft: Draft, branch: Branch, answer: Answer) -> None:

@@ -92,10 +92,11 @@ class Beaten(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An attempt of a branch's step ended."""
+    """An attempt of a branch's step ended. `detail`: what it said last, if that has not been written yet."""
 
     branch: int
     end: End
+    detail: Json = None
 
 
 class Verified(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,18 +8,20 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
-from bext_workflow.core.input import Continued, Finished, Input, Parked
+from bext_workflow.core.input import Beaten, Input
 from bext_workflow.core.state import State
 from bext_workflow.core.work import Action, Compensate, Execute, Expire, Notify, Settle, Verify, wakes_after, work
 from bext_workflow.host import invoke
 from bext_workflow.host.attempts import Admission, Running
 from bext_workflow.host.calls import Calls, PluginCall, without_hook
 from bext_workflow.host.progress import Progress
+from bext_workflow.host.pulse import Pulse
 from bext_workflow.host.shop import Shop
 from bext_workflow.host.threads import Visit
 from bext_workflow.host.wake import Wake
@@ -67,6 +69,7 @@ class Abreast:
         self._wake = wake
         self._perform = perform
         self._ends: deque[tuple[PluginCall, Input]] = deque()
+        self._said: deque[tuple[Execute, Pulse]] = deque()
         self._queued: set[str] = set()
         self._asked: deque[_Asked] = deque()
         self._watched: set[Visit] = set()
@@ -89,25 +92,18 @@ class Abreast:
         if self._progress.news:
             await self._progress.take_acts()
         elif self._ends:
-            await self._end(*self._ends.popleft())
-        elif (beaten := self._calls.beats.due(self._shop.clock.now())) is not None:
-            await self._progress.conclude(beaten)
+            action, given = self._ends.popleft()
+            self._running.ended(action.key)
+            await self._progress.conclude(given)
         elif self._asked:
             await self._answer(self._asked.popleft())
+        elif self._said:
+            await self._write(*self._said.popleft())
         elif not await self._began(tasks):
             if not self._running.any() and (not self._queued or self._shop.draining.is_set()):
                 return False
-            times = wakes_after(self._progress.state, self._shop.clock.now()), self._calls.beats.next_at()
-            await self._wake.wait(min((at for at in times if at is not None), default=None))
+            await self._wake.wait(wakes_after(self._progress.state, self._shop.clock.now()))
         return not self._progress.released
-
-    async def _end(self, action: PluginCall, given: Input) -> None:
-        """A call has ended. What it said last comes before that, unless the step is done: nobody would read it."""
-        self._running.ended(action.key)
-        beaten = self._calls.beats.take(action.key)
-        if beaten is not None and isinstance(given, Finished) and not isinstance(given.end, Continued | Parked):
-            await self._progress.conclude(beaten)
-        await self._progress.conclude(given)
 
     async def _began(self, tasks: TaskGroup) -> bool:
         """Does or begins what is due, as far as the state still says so after each; false: nothing is."""
@@ -157,8 +153,25 @@ class Abreast:
         return True
 
     async def _call(self, action: PluginCall, call: invoke.Call) -> None:
+        if isinstance(action, Execute) and call.pulse is not None:
+            call.pulse.when_news(partial(self._hear, action, call.pulse))
         self._ends.append((action, await self._calls.make(action, call)))
         self._wake.ring()
+
+    def _hear(self, action: Execute, pulse: Pulse) -> None:
+        self._said.append((action, pulse))
+        self._wake.ring()
+
+    async def _write(self, action: Execute, pulse: Pulse) -> None:
+        """Makes durable what an attempt has said last. One that is over by now takes it along with its end."""
+        detail = None if pulse.over else pulse.news()
+        if detail is None:
+            return
+        beaten = Beaten(branch=action.branch, step=action.step, visit=action.visit, detail=detail)
+        if await self._progress.move(beaten):
+            pulse.written(detail)
+        else:
+            self._said.append((action, pulse))  # acts have arrived, and come first
 
     async def _call_in_thread(self, action: PluginCall, hook: Hook) -> None:
         """Waiting for a thread may take long: only then is the call admitted, and until then nothing can have acted."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
@@ -13,15 +12,14 @@ from bext_workflow.core.state import State, visit_key
 from bext_workflow.core.work import Compensate, Execute, Notify, Verify
 from bext_workflow.errors import DefinitionError
 from bext_workflow.host import invoke, snapshot
-from bext_workflow.host.beats import Beats, Bound, stated, unstated
 from bext_workflow.host.progress import Progress
+from bext_workflow.host.pulse import Pulse, unstated
 from bext_workflow.host.shop import Shop
 from bext_workflow.host.text import describe
 from bext_workflow.host.threads import OnLate, Visit
 from bext_workflow.model.definition import StepDefinition
 from bext_workflow.model.json import dumps
 from bext_workflow.model.outcome import Unknown
-from bext_workflow.model.run import Beat
 from bext_workflow.model.status import Call
 from bext_workflow.plugin.hooks import Hook
 from bext_workflow.plugin.registry import Plugin
@@ -32,15 +30,11 @@ PluginCall: TypeAlias = Execute | Compensate | Verify | Notify
 class Calls:
     """Makes one run's calls, for the state that its progress has."""
 
-    def __init__(
-        self, shop: Shop, plugin: Plugin, progress: Progress, context_bytes: int, ring: Callable[[], None]
-    ) -> None:
-        """`ring` wakes the driver."""
+    def __init__(self, shop: Shop, plugin: Plugin, progress: Progress, context_bytes: int) -> None:
         self._shop = shop
         self._plugin = plugin
         self._progress = progress
         self._context_bytes = context_bytes
-        self.beats = Beats(shop.clock, ring)
 
     def hook(self, action: PluginCall) -> Hook | None:
         """What the plugin has for the call."""
@@ -63,11 +57,12 @@ class Calls:
 
     def prepare(self, action: PluginCall, hook: Hook) -> invoke.Call:
         """The call, with the run as it is now."""
-        state, handle, beat = self._progress.state, invoke.Handle(), None
+        state, pulse, beat = self._progress.state, None, None
         timeout_ms = invoke.COMPLETION_TIMEOUT_MS
         if not isinstance(action, Notify):
             step = state.plan.step(action.step)
-            timeout_ms, beat = step.timeout_ms, self._beat(step, action, handle)
+            timeout_ms, pulse = step.timeout_ms, self._pulse(state, step, action)
+            beat = partial(unstated, step.name) if pulse is None else pulse.beat
         place = snapshot.place_of(state, action)
         run = snapshot.of(state, action, mint=partial(self._token, state, action.key, place), beat=beat)
         late = Late(
@@ -84,9 +79,10 @@ class Calls:
             hook=hook,
             run=run,
             timeout_ms=timeout_ms,
-            handle=handle,
+            handle=invoke.Handle(),
             on_late=self._on_late(late),
             place=place,
+            pulse=pulse,
         )
 
     async def make(self, action: PluginCall, call: invoke.Call) -> Input:
@@ -95,7 +91,8 @@ class Calls:
         match action:
             case Execute():
                 end = await invoker.step(call, max_bytes=limit)
-                return Finished(branch=action.branch, end=self._within_limit(action.branch, end, call))
+                detail = None if call.pulse is None else call.pulse.news()
+                return Finished(branch=action.branch, end=self._within_limit(action.branch, end, call), detail=detail)
             case Compensate():
                 return Undone(await invoker.undo(call))
             case Verify():
@@ -108,13 +105,12 @@ class Calls:
             case Notify():
                 return Notified(n=action.n, error=await invoker.complete(call))
 
-    def _beat(self, step: StepDefinition, action: PluginCall, handle: invoke.Handle) -> Beat:
+    def _pulse(self, state: State, step: StepDefinition, action: PluginCall) -> Pulse | None:
         """What takes the call's heartbeats; of an undo, and of `verify_step`, nobody keeps the detail."""
         if not step.heartbeat_ms:
-            return unstated(step.name)
-        handle.bound = Bound(self._shop.clock, self._shop.deadlines, lambda: handle.end(invoke.AttemptTimedOut()))
-        take = self.beats.of(action, lambda: not handle.over) if isinstance(action, Execute) else None
-        return stated(step.heartbeat_ms, handle.extend, take)
+            return None
+        known = state.branch(action.branch).detail if isinstance(action, Execute) else None
+        return Pulse(self._shop.clock, self._shop.deadlines, step.heartbeat_ms, known)
 
     def _token(self, state: State, key: str, place: str, step: str | None) -> str:
         """The wait token of the visit with that key, or of the next visit of `step` at the same place."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from bext_workflow.ports.clock import Clock, Timer
 
 _SWEEP_FROM = 64
-_ROUNDING_MS = 0.001
+ROUNDING_MS = 0.001
 """What a time may lose on its way through seconds and back: a deadline that misses its timer by that has passed."""
 
 
@@ -70,7 +70,7 @@ class Deadlines:
     def _fire(self) -> None:
         self._timer = None
         self._timer_at = float("inf")
-        now = self._clock.monotonic() * 1000 + _ROUNDING_MS
+        now = self._clock.monotonic() * 1000 + ROUNDING_MS
         while self._heap and (self._heap[0].callback is None or self._heap[0].when <= now):
             deadline = heapq.heappop(self._heap)
             if deadline.callback is None:

@@ -52,10 +52,10 @@ class Driver:
         self.rid = held.rid
         self._running = Running()
         self._progress = Progress(shop, held, busy=self._running.any)
-        self._wake = Wake(shop.clock, shop.deadlines)
-        self._calls = Calls(shop, held.plugin, self._progress, held.context_bytes, self._wake.ring)
+        self._calls = Calls(shop, held.plugin, self._progress, held.context_bytes)
         self._admission = Admission(shop, self._progress, self._calls, self._running)
         self._kinship = Kinship(shop, self._progress)
+        self._wake = Wake(shop.clock, shop.deadlines)
 
     @property
     def run_id(self) -> str:

@@ -164,8 +164,11 @@ class Host:
     # The service's engine
 
     async def create(self, new: NewRun) -> tuple[NewRun, Result]:
-        """Makes a start durable. With room, this host drives the run at once, and it never was PENDING."""
-        if not self._dispatcher.reserve():
+        """Makes a start durable. With room, this host drives the run at once, and it never was PENDING.
+
+        A run that was forked may be of a workflow that is not served here: it waits for a host that does.
+        """
+        if not self.plans.has(new.created) or not self._dispatcher.reserve():
             result = await self._shop.committer.commit(create_of(new, owner=None))
             self.wake()
             return new, result

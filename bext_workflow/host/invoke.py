@@ -21,8 +21,8 @@ import msgspec
 import bext_workflow.host
 from bext_workflow.core.input import Answer, End, Failed, Lost, Retried
 from bext_workflow.errors import InvalidJson, WorkflowError
-from bext_workflow.host.beats import Bound
-from bext_workflow.host.deadlines import Deadlines
+from bext_workflow.host.deadlines import Deadline, Deadlines
+from bext_workflow.host.pulse import Pulse
 from bext_workflow.host.reading import read_outcome, read_verdict
 from bext_workflow.host.text import describe, plain
 from bext_workflow.host.threads import OnLate, Threads, Visit
@@ -41,30 +41,19 @@ class Interrupted(Exception):
 
 
 class AttemptTimedOut(Exception):
-    """The attempt's own time-out passed."""
+    """The attempt's time is over; it says which."""
 
 
 class Handle:
     """A call that can be ended from outside, once, with the reason that it is to report."""
 
-    __slots__ = ("_over", "_pending", "_task", "bound", "ended_by")
+    __slots__ = ("_over", "_pending", "_task", "ended_by")
 
     def __init__(self) -> None:
         self._task: asyncio.Task[object] | None = None
         self._pending = False
         self._over = False
         self.ended_by: Exception | None = None
-        self.bound: Bound | None = None
-
-    @property
-    def over(self) -> bool:
-        """Whether the call has ended, or is being ended."""
-        return self._over or self.ended_by is not None
-
-    def extend(self, ms: int) -> None:
-        """The call has so long from now on, at least; one that is over has not."""
-        if self.bound is not None and not self.over:
-            self.bound.extend(ms)
 
     def attach(self) -> None:
         """The call begins. Raises the reason if it was ended before that."""
@@ -97,7 +86,10 @@ class Handle:
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """What is called, for whom, and for how long (`timeout_ms` of 0: no bound). `place`: of the branch, in maps."""
+    """What is called, for whom, and for how long (`timeout_ms` of 0: no bound). `place`: of the branch, in maps.
+
+    `pulse` takes its heartbeats, if it may send some.
+    """
 
     plugin: str
     hook: Hook
@@ -106,6 +98,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     handle: Handle
     on_late: OnLate
     place: str = ""
+    pulse: Pulse | None = None
 
     @property
     def visit(self) -> Visit:
@@ -165,11 +158,7 @@ class Invoker:
         """Awaits the hook under the time-out. A cancel that the plugin swallowed is taken back: its word counts."""
         handle = call.handle
         handle.attach()
-        deadline = None
-        if handle.bound is not None:
-            handle.bound.start(call.timeout_ms)
-        elif call.timeout_ms:
-            deadline = self._deadlines.arm(call.timeout_ms, lambda: handle.end(AttemptTimedOut()))
+        bound = self._bound(call)
         try:
             if not call.hook.is_async:
                 work = partial(_called, call.hook.call)
@@ -181,12 +170,21 @@ class Invoker:
                 raise handle.ended_by from None
             raise
         finally:
-            if deadline is not None:
-                deadline.cancel()
-            if handle.bound is not None:
-                handle.bound.stop()
+            if bound is not None:
+                bound.cancel()
             if handle.detach() and not _cancelled_by_host():
                 await _shake_off()
+
+    def _bound(self, call: Call) -> Deadline | Pulse | None:
+        """Ends the call once its time is over, which heartbeats put off."""
+        if call.pulse is not None:
+            call.pulse.begin(call.timeout_ms, lambda reason: call.handle.end(AttemptTimedOut(reason)))
+            return call.pulse
+        return self._deadlines.arm(call.timeout_ms, partial(_time_out, call)) if call.timeout_ms else None
+
+
+def _time_out(call: Call) -> None:
+    call.handle.end(AttemptTimedOut(f"the attempt took longer than timeout_ms = {call.timeout_ms}"))
 
 
 def _called(hook: Callable[..., object], *arguments: object) -> object:
@@ -231,8 +229,7 @@ def _meaning(error: BaseException, call: Call) -> Retried | Failed | Lost:
         case WorkflowError():
             return Failed(reason=plain(error), compensate=True, traceback=_traceback(error))
         case AttemptTimedOut():
-            silent = "" if call.handle.bound is None else ", and there was no heartbeat in time"
-            return Lost(reason=f"the attempt took longer than timeout_ms = {call.timeout_ms}{silent}", transient=True)
+            return Lost(reason=str(error), transient=True)
         case Interrupted():
             return Lost(reason="the attempt was interrupted by a person")
         case _:

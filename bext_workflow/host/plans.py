@@ -5,6 +5,7 @@ from __future__ import annotations
 from bext_workflow.core.state import Plan
 from bext_workflow.errors import DefinitionError, NotFound
 from bext_workflow.model.definition import WorkflowDefinition, read_definition, write_definition
+from bext_workflow.model.event import RunCreated
 from bext_workflow.model.graph import graph_diff, policy_diff
 from bext_workflow.model.json import JsonObject, loads
 from bext_workflow.plugin.registry import Plugin, Registry, Served
@@ -41,6 +42,11 @@ class RegistryPlans:
         if served is None:
             raise NotFound(f"workflow {workflow!r} version {version} is not served here")
         return served
+
+    def has(self, created: RunCreated) -> bool:
+        """Whether the very definition that the run begins with is served."""
+        served = self._registry.served.get((created.workflow, created.version))
+        return served is not None and served.definition.digest == created.digest
 
     def plan_of_served(self, served: Served) -> Plan:
         """The plan of a run that begins now."""

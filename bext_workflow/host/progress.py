@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from bext_workflow.core.decide import Decision, decide
 from bext_workflow.core.inbox import take
@@ -75,15 +76,16 @@ class Progress:
         self.news = self.news or bool(fresh)
         return fresh
 
-    async def move(self, given: Input) -> None:
+    async def move(self, given: Input) -> bool:
         """Makes a move that is due, unless acts have arrived: they may make it void, so it is time to look again.
 
-        Raises `LostLease`.
+        Returns whether it was made. Raises `LostLease`.
         """
         now = self._shop.clock.now()
         result = await self.commit(decide(self.state, given, now=now, jitter=self._shop.chance.jitter()), now)
         if isinstance(result, Refused):
             raise RuntimeError(f"the store refused {type(given).__name__}: {result.reason}")
+        return isinstance(result, Committed)
 
     async def conclude(self, given: Input) -> None:
         """Decides what follows from what has happened; the acts that have arrived meanwhile come first.
@@ -99,7 +101,7 @@ class Progress:
                 case Stale():
                     await self.take_acts(may_park=False)
                 case Refused(reason=reason) if isinstance(given, Finished) and not isinstance(given.end, Lost):
-                    given = Finished(branch=given.branch, end=Lost(reason=f"the store refused the result: {reason}"))
+                    given = replace(given, end=Lost(reason=f"the store refused the result: {reason}"))
                 case Refused(reason=reason):
                     raise RuntimeError(f"the store refused {type(given).__name__}: {reason}")
 

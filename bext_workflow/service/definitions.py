@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bext_workflow.errors import NotFound
+from bext_workflow.errors import Conflict, NotFound
 from bext_workflow.model.definition import WorkflowDefinition, read_definition, write_definition
 from bext_workflow.ports.store import Store
 from bext_workflow.service.catalog import Catalog
@@ -44,6 +44,17 @@ class Definitions:
             await self.keep(child)
             children[workflow] = child.version, child.digest
         return children
+
+    async def refuse_other_graph(self, workflow: str, version: int, digest: str) -> None:
+        """Raises `Conflict` if that version is served with another graph only: a live run of this one forbids that."""
+        served = self._catalog.served(workflow, version)
+        known = set() if served is None else {served.definition.digest}
+        known |= {one[2] for one in await self._engine.served() or () if one[:2] == (workflow, version)}
+        if known and digest not in known:
+            raise Conflict(
+                f"workflow {workflow!r} version {version} is served with another graph than this run had",
+                mend="start a new run instead",
+            )
 
     async def keep(self, definition: WorkflowDefinition) -> None:
         """Sees to it that the store has the definition."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bext_workflow.core.input import ActInput, Cancel, Pause, Reopen, Resolve, Resume, Signalled
-from bext_workflow.core.position import standing_at, standing_before
 from bext_workflow.core.state import Plan, State
 from bext_workflow.core.waiting import refuse_signal
 from bext_workflow.errors import Conflict, Gone, InvalidJson, NotFound, StartKeyReused, Unavailable, UsageError
@@ -35,6 +34,7 @@ from bext_workflow.service.acting import Build, folded, foreseen, judge_of
 from bext_workflow.service.catalog import Catalog
 from bext_workflow.service.definitions import Definitions
 from bext_workflow.service.engine import Engine, stands_still
+from bext_workflow.service.forking import check_fork, forked_run, forks_space, position, refuse_live, refuse_other_fork
 from bext_workflow.service.paging import checked_cursor, checked_limit, page_of
 from bext_workflow.service.payloads import check_payload
 from bext_workflow.service.protocols import (
@@ -50,7 +50,8 @@ from bext_workflow.service.protocols import (
     Started,
     StartRequest,
 )
-from bext_workflow.service.starting import NewRun, callers_space, fingerprint_of, forked_run
+from bext_workflow.service.starting import NewRun, callers_space, fingerprint_of
+from bext_workflow.service.steps import Journal
 from bext_workflow.service.why import why
 
 MAX_KEY = 200
@@ -117,7 +118,7 @@ class Service:
     async def get(self, run_id: str) -> RunView:
         row = await self.find(run_id)
         plan, loaded = await self._load(row)
-        journal = [(decode(event.kind, event.data), event.at) for event in loaded.events]
+        journal = _journal(loaded)
         return views.whole(loaded.run, folded(plan, loaded), journal, loaded.inbox)
 
     async def list(self, query: RunQuery) -> Page[RunView]:
@@ -154,7 +155,7 @@ class Service:
     async def why(self, run_id: str) -> WhyView:
         row = await self.find(run_id)
         plan, loaded = await self._load(row)
-        journal = [(decode(event.kind, event.data), event.at) for event in loaded.events]
+        journal = _journal(loaded)
         served = await self._engine.served()
         return why(folded(plan, loaded), journal, inbox=loaded.inbox, served=served, now=self._clock.now())
 
@@ -190,24 +191,20 @@ class Service:
         return await self.act_on(row, build, reason=request.reason, act="retry")
 
     async def fork(self, run_id: str, request: ForkRequest) -> Started:
-        if (request.at is None) is (request.step is None):
-            raise UsageError("a run is forked at an event or from a step", mend="give one of the two")
+        check_fork(request)
         _check_key(request.key)
         row = await self.find(run_id)
-        if not row.status.terminal:
-            raise Conflict(
-                f"the run is {row.status}: only one that has ended is forked", mend="wait for it, or cancel it"
-            )
+        if request.key is not None:
+            known = await self._store.started(forks_space(row.run_id), request.key)
+            if known is not None:
+                return await self._forked_before(known, request)
+        refuse_live(row)
+        await self._definitions.refuse_other_graph(row.workflow, row.version, row.digest)
         plan, loaded = await self._load(row)
-        journal = [(decode(event.kind, event.data), event.at) for event in loaded.events]
-        if request.step is not None:
-            state = standing_before(plan, journal, request.step)
-        else:
-            state = standing_at(plan, journal, request.at or 0)
+        journal = _journal(loaded)
+        state = position(plan, journal, request)
         new_id, now = self._chance.new_id(), self._clock.now()
-        return await self._started(
-            forked_run(state, run_id=new_id, at=now, by=self._by, key=request.key, reason=request.reason)
-        )
+        return await self._started(forked_run(state, run_id=new_id, at=now, by=self._by, request=request))
 
     async def signal(self, run_id: str, request: SignalRequest) -> Acknowledged:
         row = await self.find(run_id)
@@ -301,6 +298,12 @@ class Service:
             case _:
                 raise Unavailable(f"the store answered a start with {type(result).__name__}")
 
+    async def _forked_before(self, known: RunRow, request: ForkRequest) -> Started:
+        _, loaded = await self._load(known)
+        refuse_other_fork(_journal(loaded), request)
+        driven = await self._engine.served() is not None
+        return Started(run=await self.get(known.run_id), created=False, driven=driven)
+
     async def act_on(self, row: RunRow, build: Build, *, reason: str, act: str, by: str | None = None) -> Acknowledged:
         """Posts an act, of this person unless it is `by` another, judged against the run as it is.
 
@@ -354,6 +357,10 @@ class Service:
 
 def _answers_an_incident(state: State) -> bool:
     return any(incident.kind is IncidentKind.COMPENSATION_FAILED for incident in state.incidents)
+
+
+def _journal(loaded: Loaded) -> Journal:
+    return [(decode(event.kind, event.data), event.at) for event in loaded.events]
 
 
 def _check_answer(request: ResolveRequest) -> None:

@@ -13,7 +13,7 @@ from bext_workflow.core.work import CallChild
 from bext_workflow.model.definition import WorkflowDefinition
 from bext_workflow.model.event import RunCreated, rows
 from bext_workflow.model.json import EMPTY, Document, JsonObject, dumps
-from bext_workflow.model.origin import ForkedFrom, Parent
+from bext_workflow.model.origin import Parent
 from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.ports.store import AuditEntry, Create, Index
 
@@ -90,35 +90,6 @@ def child_run(
         parent=Parent(run_id=state.run_id, step=action.step, visit=action.visit, depth=depth_of(state) + 1),
     )
     return NewRun(created=created, first_step=definition.first, at=at, fingerprint=action.key, key_space=CHILD_SPACE)
-
-
-def forked_run(state: State, *, run_id: str, at: int, by: str, key: str | None, reason: str) -> NewRun:
-    """The run that begins where `state`'s run stood: with its context and position, and nothing to undo of it."""
-    definition, context = state.plan.definition, state.context.to_dict()
-    step, origin = state.branches[0].step, ForkedFrom(run_id=state.run_id, seq=state.seq)
-    created = RunCreated(
-        run_id=run_id,
-        workflow=definition.id,
-        version=definition.version,
-        digest=definition.digest,
-        context=Document(dumps(context), context) if context else EMPTY,
-        tags=state.tags,
-        key=key,
-        by=by,
-        children=state.versions,
-        policy=definition.policy,
-        step=step,
-        forked_from=origin,
-    )
-    data = dumps({"from": origin.run_id, "seq": origin.seq})
-    return NewRun(
-        created=created,
-        first_step=step,
-        at=at,
-        fingerprint=str(origin.seq),
-        key_space=f"fork:{origin.run_id}",
-        audit=AuditEntry(name="run.fork", by=by, reason=reason, data=data),
-    )
 
 
 def depth_of(state: State) -> int:

@@ -12,6 +12,8 @@ from bext_workflow.core.state import Branch, Incident, Phase, State, visit_key
 from bext_workflow.core.waiting import is_approval
 from bext_workflow.core.work import left_in_place
 from bext_workflow.model import event as events
+from bext_workflow.model.definition import StepDefinition
+from bext_workflow.model.json import Json, dumps
 from bext_workflow.model.names import END
 from bext_workflow.model.run import newest_first
 from bext_workflow.model.status import ANSWERS, Call, WorkflowStatus
@@ -22,6 +24,8 @@ from bext_workflow.service.engine import Serving
 from bext_workflow.service.steps import Journal
 
 _BRANCHES_TOLD = 5
+_DETAIL_TOLD = 200
+"""Characters of a heartbeat's detail."""
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -178,14 +182,18 @@ def _of_branch(state: State, branch: Branch, journal: Journal, now: int) -> Told
         case Phase.READY if branch.ready_at > now:
             return _of_retry(state, branch, journal)
         case Phase.READY | Phase.STARTED:
-            if step.hosted:
-                return Told(f"{name} is about to begin.")
-            bound = f", and has {step.timeout_ms} ms" if step.timeout_ms else ""
-            return Told(f"{name} is running or about to (attempt {branch.attempt}){bound}.")
+            return Told(f"{name} is about to begin." if step.hosted else _attempted(step, branch, journal))
         case Phase.IN_DOUBT:
             return Told(f"{name} may have acted or not (attempt {branch.attempt}); verify_step is asked.")
         case _:
             return Told(f"{name} is held.")
+
+
+def _attempted(step: StepDefinition, branch: Branch, journal: Journal) -> str:
+    bound = f", and has {step.timeout_ms} ms" if step.timeout_ms else ""
+    more = f", or {step.heartbeat_ms} ms from its last heartbeat on" if step.timeout_ms and step.heartbeat_ms else ""
+    said = next((f" It said {_short(beat.detail)} at {instant(at)}." for beat, at in _beats(journal, branch)), "")
+    return f"{_name(branch)} is running or about to (attempt {branch.attempt}){bound}{more}.{said}"
 
 
 def _of_retry(state: State, branch: Branch, journal: Journal) -> Told:
@@ -249,6 +257,21 @@ def _ahead(next_: str | tuple[str, ...]) -> str:
     if isinstance(next_, str):
         return "the run ends" if next_ == END else f"it goes on at {next_}"
     return f"it forks into {', '.join(next_)}"
+
+
+def _beats(journal: Journal, branch: Branch) -> Iterator[tuple[events.HeartbeatRecorded, int]]:
+    """What the attempts of the branch's visit have said, newest first."""
+    for event, at in reversed(journal):
+        match event:
+            case events.HeartbeatRecorded(branch=branch.id, step=branch.step, visit=branch.visit):
+                yield event, at
+            case _:
+                continue
+
+
+def _short(value: Json) -> str:
+    text = dumps(value).decode()
+    return text if len(text) <= _DETAIL_TOLD else f"{text[:_DETAIL_TOLD]}…"
 
 
 def _failures(journal: Journal, branch: Branch) -> Iterator[events.AttemptFailed]:

@@ -18,7 +18,7 @@ from bext_workflow.core.schedules import MAX_CAUGHT_UP, ON_TIME_MS
 from bext_workflow.faces.http import reading as requests
 from bext_workflow.faces.http.app import MAX_BODY_BYTES
 from bext_workflow.host import invoke
-from bext_workflow.host.beats import MAX_DETAIL_BYTES, RECORD_EVERY_MS
+from bext_workflow.host.pulse import MAX_DETAIL_BYTES, RECORD_EVERY_MS
 from bext_workflow.host.reading import MAX_RETRY_MS, MAX_UNDO_DATA_BYTES
 from bext_workflow.model.cron import MAX_LINE
 from bext_workflow.model.json import MAX_DEPTH

@@ -63,6 +63,7 @@ def test_what_a_step_states_is_said() -> None:
         "next end; may go to ship, pick; at most 3 visits"
     )
     assert told(idempotent=False, retries=RetryPolicy.none()) == "1 attempt; time-out 1 min; not idempotent"
+    assert told(retries=RetryPolicy.none(), heartbeat_ms=5000) == "1 attempt; time-out 1 min; a heartbeat holds for 5 s"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from bext_workflow.core.inbox import write_act
-from bext_workflow.core.input import Cancel, Finished
+from bext_workflow.core.input import Beaten, Cancel, Finished
 from bext_workflow.model.event import decode
 from bext_workflow.model.fork import JoinDefinition
 from bext_workflow.model.status import Action, WorkflowStatus
@@ -52,6 +52,13 @@ def _waits_for_a_signal() -> Saga:
 def _waits_for_a_decision() -> Saga:
     saga = Saga(plan(approves(), step("b")))
     saga.open()
+    return saga
+
+
+def _beats() -> Saga:
+    saga = Saga(plan(step("a", heartbeat_ms=500)))
+    for copied in (6, 7):
+        saga.give(Beaten(branch=0, step="a", visit=1, detail={"copied": copied}))
     return saga
 
 
@@ -137,6 +144,14 @@ CASES: dict[str, tuple[Callable[[], Saga], list[str], list[str]]] = {
     ),
     "has a child": (_has_a_child, ["Step ship waits for the end of its child r-2"], []),
     "runs": (lambda: Saga(plan(step("a"))), ["Step a is running or about to (attempt 1), and has 60000 ms."], []),
+    "beats": (
+        _beats,
+        [
+            "Step a is running or about to (attempt 1), and has 60000 ms, or 500 ms from its last heartbeat on.",
+            'It said {"copied":7} at 2027-01-15T08:00:00.000Z.',
+        ],
+        [],
+    ),
     "retries": (
         lambda: Saga(plan(step("a"))).run(AGAIN),
         ["Step a failed (503); attempt 2 is at 2027-01-15T08:00:01.000Z, 1 of 3 are spent."],

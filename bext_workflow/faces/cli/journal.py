@@ -9,13 +9,14 @@ import anyio
 from bext_workflow.faces.cli import waiting
 from bext_workflow.faces.cli.cells import exact_moment, moment
 from bext_workflow.faces.cli.context import Session
-from bext_workflow.model.json import JsonObject
+from bext_workflow.model.json import Json, JsonObject, dumps
 from bext_workflow.model.view import EventView, RunView, WaitView, instant
 from bext_workflow.service.protocols import MAX_LIMIT
 from bext_workflow.service.wiring import Reached
 
 _POLL_S = 0.2
 _TAKING_MS = 1_000
+_DETAIL_TOLD = 80
 
 _ENDS = {"signal": "its signal", "timer": "its time", "stop": "a stop", "person": "a person"}
 
@@ -23,6 +24,7 @@ _MARKS = {
     "attempt_failed": "↻",
     "attempt_lost": "?",
     "compensation_started": "↶",
+    "heartbeat_recorded": "♥",
     "incident_opened": "!",
     "run_cancelled": "■",
     "run_compensated": "↶",
@@ -137,6 +139,8 @@ def _details(data: JsonObject) -> Iterator[str]:
         yield str(data["reason"])
     if "retry_at" in data:
         yield f"again at {moment(instant(data['retry_at'])).text}"
+    if "detail" in data:
+        yield _short(data["detail"])
     if data.get("updates"):
         yield f"sets {', '.join(data['updates'])}"
     if data.get("actions"):
@@ -147,6 +151,11 @@ def _details(data: JsonObject) -> Iterator[str]:
         yield str(data["note"])
     if data.get("by"):
         yield f"by {data['by']}"
+
+
+def _short(value: Json) -> str:
+    text = dumps(value).decode()
+    return text if len(text) <= _DETAIL_TOLD else f"{text[:_DETAIL_TOLD]}…"
 
 
 def _details_of_waiting(data: JsonObject) -> Iterator[str]:

@@ -32,6 +32,8 @@ def _told(step: StepDefinition) -> Iterator[str]:
         if step.retry_on:
             yield f"retried on {', '.join(step.retry_on)}"
         yield f"time-out {duration(step.timeout_ms)}" if step.timeout_ms else "no time-out"
+        if step.heartbeat_ms:
+            yield f"a heartbeat holds for {duration(step.heartbeat_ms)}"
     yield from _flags(step)
     yield from _ways(step)
     if step.branches:

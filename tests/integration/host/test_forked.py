@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from bext_workflow.errors import Conflict, StartKeyReused, UsageError
+from bext_workflow.model.event import RunCreated
+from bext_workflow.model.json import EMPTY
 from bext_workflow.model.origin import ForkedFrom
 from bext_workflow.model.outcome import StepOutcome
 from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.service.protocols import ForkRequest
-from tests.integration.host.support import Calls, Hosted, hosting, saga, workflow
+from bext_workflow.service.starting import NewRun
+from tests.integration.host.support import Calls, Hosted, desk, hosting, saga, workflow
 
 ORDER = workflow("pack", "pay", "ship")
 
@@ -70,3 +75,56 @@ async def test_one_of_the_two(request_: ForkRequest) -> None:
     async with hosting(saga(Calls())) as hosted:
         with pytest.raises(UsageError, match="at an event or from a step"):
             await hosted.service.fork("0", request_)
+
+
+async def test_a_host_that_does_not_serve_the_workflow_leaves_the_fork_alone(tmp_path: Path) -> None:
+    """P36: it waits for a host that does."""
+    path, calls = tmp_path / "bext.db", Calls(ship=[StepOutcome.Fail("no", compensate=True)])
+    async with hosting(saga(calls, ORDER), path) as hosted:
+        source = await failed(hosted)
+    async with hosting(saga(calls, workflow("dig", id_="garden")), path, concurrency=1) as hosted:
+        forked = await hosted.service.fork(source, ForkRequest(step="pay"))
+        assert forked.run.status is WorkflowStatus.PENDING
+        assert (await hosted.settled(await hosted.start("garden"))).status is WorkflowStatus.COMPLETED
+    async with hosting(saga(calls, ORDER), path) as hosted:
+        await hosted.reaches(forked.run.run_id, WorkflowStatus.COMPLETED)
+
+
+async def test_a_run_of_another_graph_than_is_served_is_not_forked(tmp_path: Path) -> None:
+    """P49: the next start of the host would be refused over it."""
+    path, calls = tmp_path / "bext.db", Calls(ship=[StepOutcome.Fail("no", compensate=True)])
+    other = saga(calls, workflow("pack", "weigh", "pay", "ship"))
+    async with hosting(saga(calls, ORDER), path) as hosted:
+        source = await failed(hosted)
+    async with hosting(other, path) as hosted:
+        with pytest.raises(Conflict, match="'order' version 1 is served with another graph"):
+            await hosted.service.fork(source, ForkRequest(step="pay"))
+    async with desk(other, path) as alone:
+        with pytest.raises(Conflict, match="'order' version 1 is served with another graph"):
+            await alone.service.fork(source, ForkRequest(step="pay"))
+
+
+async def test_a_repeated_request_has_the_same_answer_whatever_has_become_of_the_run() -> None:
+    no = StepOutcome.Fail("no", compensate=False)
+    async with hosting(saga(Calls(ship=[no, StepOutcome.Wait(signal="go")]), ORDER)) as hosted:
+        source = await hosted.start()
+        assert (await hosted.settled(source)).status is WorkflowStatus.FAILED
+        request = ForkRequest(step="ship", key="again")
+        first = await hosted.service.fork(source, request)
+        await hosted.settled(first.run.run_id)
+        await hosted.retry(source, new_visit=True)
+        await hosted.reaches(source, WorkflowStatus.COMPLETED, WorkflowStatus.WAITING)
+        second = await hosted.service.fork(source, request)
+        assert (second.created, second.run.run_id) == (False, first.run.run_id)
+        for other in (ForkRequest(step="pay", key="again"), ForkRequest(at=1, key="again")):
+            with pytest.raises(StartKeyReused, match=f"run {first.run.run_id}, which begins at step 'ship'"):
+                await hosted.service.fork(source, other)
+
+
+async def test_a_host_drives_at_once_only_what_it_serves_to_the_letter() -> None:
+    """P49: of hosts that share a store, another one may serve the graph."""
+    created = RunCreated(run_id="r-1", workflow="order", version=1, digest="another", context=EMPTY, step="pay")
+    new = NewRun(created=created, first_step="pay", at=0, fingerprint="", key_space="")
+    async with hosting(saga(Calls(), ORDER)) as hosted:
+        written, _ = await hosted.host.create(new)
+    assert not written.created.begun

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from bext_workflow.core.input import Continued, End, Lost, Retried
+from bext_workflow.core.input import Beaten, Continued, End, Finished, Lost, Retried
 from bext_workflow.core.work import Execute
 from bext_workflow.model.definition import StepDefinition
-from bext_workflow.model.event import AttemptFailed, AttemptLost, IncidentOpened, StepFailed
+from bext_workflow.model.event import AttemptFailed, AttemptLost, HeartbeatRecorded, IncidentOpened, StepFailed
 from bext_workflow.model.status import IncidentKind, WorkflowStatus
 from tests.unit.core.support import AGAIN, NO, NO_AND_LEAVE, RAISED, TIMED_OUT, Saga, charge, done, plan, step
 
@@ -122,3 +122,37 @@ def test_a_non_idempotent_step_that_chooses_an_undeclared_next_is_in_doubt() -> 
     assert saga.incident.kind is IncidentKind.IN_DOUBT
     evidence = saga.last(IncidentOpened).evidence
     assert evidence == {"context_updates": {"paid": 1}, "next": "nowhere", "undo_data": 7}
+
+
+@pytest.mark.parametrize("end", [AGAIN, NO, NO_AND_LEAVE, TIMED_OUT, RAISED])
+@pytest.mark.parametrize("kind", [step, charge])
+def test_what_an_attempt_said_last_stands_before_its_end(kind: Callable[[str], StepDefinition], end: End) -> None:
+    """§8: in one append with it."""
+    saga = Saga(plan(kind("copy")))
+    saga.call_step()
+    kinds = saga.give(Finished(branch=0, end=end, detail={"copied": 7}))
+    assert kinds[0] == "heartbeat_recorded"
+    assert saga.last(HeartbeatRecorded) == HeartbeatRecorded(step="copy", visit=1, attempt=1, detail={"copied": 7})
+
+
+def test_a_step_that_is_done_has_nobody_to_tell_how_far_it_came() -> None:
+    saga = Saga(plan(step("copy")))
+    assert saga.give(Finished(branch=0, end=done(), detail=7)) == ["step_completed", "run_completed"]
+
+
+def test_what_is_known_already_is_not_said_twice() -> None:
+    """An append that was under way when the attempt ended may have been the same."""
+    saga = Saga(plan(step("copy")))
+    saga.give(Beaten(branch=0, step="copy", visit=1, detail={"copied": 1}))
+    assert saga.give(Finished(branch=0, end=AGAIN, detail={"copied": 1})) == ["attempt_failed"]
+    assert saga.wait(1000).give(Finished(branch=0, end=AGAIN, detail={"copied": 1.0}))[0] == "heartbeat_recorded"
+
+
+def test_a_retry_by_a_person_goes_on_with_what_was_said_a_new_visit_begins_without() -> None:
+    """§8: the same visit, the same detail."""
+    saga = Saga(plan(step("copy")))
+    saga.give(Finished(branch=0, end=NO_AND_LEAVE, detail=7))
+    saga.reopen()
+    assert saga.branch.detail == 7
+    saga.run(NO_AND_LEAVE).reopen(new_visit=True)
+    assert saga.branch.detail is None

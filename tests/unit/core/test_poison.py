@@ -24,9 +24,9 @@ def killed(saga: Saga, times: int) -> Saga:
 def test_a_heartbeat_is_no_progress() -> None:
     """§6: an attempt that says that it is alive before it takes its host down is poison all the same."""
     saga = Saga(plan(step("a", heartbeat_ms=500)))
-    for _ in range(10):
+    for life in range(10):
         saga.call_step()
-        saga.give(Beaten(branch=0, step="a", visit=1, detail="alive"))
+        saga.give(Beaten(branch=0, step="a", visit=1, detail=f"alive, for the {life}th time"))
         saga.crash()
     assert saga.incident.kind is IncidentKind.POISON
 
