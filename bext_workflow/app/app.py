@@ -13,16 +13,21 @@ from bext_workflow.checks import check_live, examine, make_report, plan_versions
 from bext_workflow.config import effective, load_config
 from bext_workflow.errors import BextError
 from bext_workflow.faces.cli.scaffold import scaffold
+from bext_workflow.host.clock import SystemClock
 from bext_workflow.model.definition import WorkflowDefinition, read_definition
 from bext_workflow.model.json import JsonObject
+from bext_workflow.ports.clock import Clock
 from bext_workflow.service.wiring import Finding, Reached, Report, ServeOptions, Target, VersionPlan
 
 
 class App:
-    """Implements `service.wiring.Wiring`."""
+    """Implements `service.wiring.Wiring`. The clock is this machine's; only the test kit hands in another."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
 
     def reach(self, target: Target) -> AbstractAsyncContextManager[Reached]:
-        return reach(target)
+        return reach(target, self._clock)
 
     async def check(self, target: Target, *, strict: bool) -> Report:
         with redirect_stdout(sys.stderr):  # as in `load`
@@ -31,13 +36,13 @@ class App:
         config, registry = examined.config, examined.registry
         if config is not None and registry is not None and not registry.left_out:
             try:
-                further = await _live_findings(assemble(config, registry))
+                further = await _live_findings(assemble(config, registry, self._clock))
             except BextError as error:
                 further = list(store_findings(config.store, error))
         return make_report(examined, strict=strict, further=further)
 
     async def plan(self, target: Target) -> Sequence[VersionPlan]:
-        parts = load(target.config, degraded=False)
+        parts = load(target.config, degraded=False, clock=self._clock)
         live, kept = await _remembered(parts)
         return plan_versions(live, _served(parts), kept)
 
@@ -48,7 +53,7 @@ class App:
         # The HTTP stack is what costs most to import, and only this command needs it.
         from bext_workflow.app.serve import serve
 
-        await serve(target, options)
+        await serve(target, options, self._clock)
 
     def scaffold(self, folder: Path) -> Sequence[Path]:
         return scaffold(folder)

@@ -12,7 +12,7 @@ import msgspec
 
 from bext_workflow.config import Config, load_config
 from bext_workflow.errors import ConfigError
-from bext_workflow.host.clock import SystemChance, SystemClock
+from bext_workflow.host.clock import SystemChance
 from bext_workflow.host.host import Host, HostSettings
 from bext_workflow.plugin.hookspecs import HostInfo
 from bext_workflow.plugin.registry import Registry, load_plugins
@@ -84,22 +84,22 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def load(path: Path | None, *, degraded: bool) -> Parts:
+def load(path: Path | None, *, degraded: bool, clock: Clock) -> Parts:
     """Reads the config and loads its plugins. Raises every `BextError` that stands in the way."""
     config = load_config(path)
     info = HostInfo(data_dir=config.data_dir, store=config.store)
     with redirect_stdout(sys.stderr):  # standard output is for a command's own data, whatever plugins print
         registry = load_plugins(config.plugins, info, degraded=degraded)
-    return assemble(config, registry)
+    return assemble(config, registry, clock)
 
 
-def assemble(config: Config, registry: Registry) -> Parts:
+def assemble(config: Config, registry: Registry, clock: Clock) -> Parts:
     """The parts of a config whose plugins are loaded. Raises `ConfigError` for a store that nothing opens."""
     return Parts(
         config=config,
         registry=registry,
         store=_store(config, registry),
-        clock=SystemClock(),
+        clock=clock,
         chance=SystemChance(),
     )
 

@@ -15,6 +15,7 @@ from bext_workflow.errors import StoreBusy
 from bext_workflow.host.host import Host
 from bext_workflow.host.telemetry import HostTelemetry
 from bext_workflow.model.view import RunView
+from bext_workflow.ports.clock import Clock
 from bext_workflow.service.engine import Engine, StoreEngine, stands_still
 from bext_workflow.service.protocols import Approvals, Operations, Runs, Schedules, Workflows
 from bext_workflow.service.wiring import Reached, Target
@@ -26,13 +27,13 @@ _LOOK_MS = 500
 
 
 @asynccontextmanager
-async def reach(target: Target) -> AsyncIterator[Reached]:
+async def reach(target: Target, clock: Clock) -> AsyncIterator[Reached]:
     """Opens a service for one command."""
     if target.url is not None:
         async with HttpClient(target.url) as client:
             yield Remote(target.url, client)
         return
-    parts = load(target.config, degraded=True)
+    parts = load(target.config, degraded=True, clock=clock)
     await parts.store.open(migrate=False)
     try:
         yield Direct(parts)

@@ -22,14 +22,15 @@ from bext_workflow.faces.http.server import opened, serve_http
 from bext_workflow.host.host import Host, HostSettings
 from bext_workflow.host.telemetry import HostTelemetry
 from bext_workflow.ports import telemetry as names
+from bext_workflow.ports.clock import Clock
 from bext_workflow.service.wiring import ServeOptions, Target
 
 _INTERRUPTED = 130
 
 
-async def serve(target: Target, options: ServeOptions) -> None:
+async def serve(target: Target, options: ServeOptions, clock: Clock) -> None:
     """Returns after a clean drain. Raises every `BextError` that keeps the host from starting."""
-    parts = load(target.config, degraded=options.degraded)
+    parts = load(target.config, degraded=options.degraded, clock=clock)
     address = parse_listen(options.listen or parts.config.host.listen)
     telemetry = HostTelemetry(logger_for(options.log_format, options.verbosity))
     for left_out in (*parts.registry.left_out, *parts.registry.unscheduled):

@@ -60,6 +60,8 @@ class Place:
         self.site = folder / "site"
         self.folder.mkdir()
         self.site.mkdir()
+        self.ahead_ms = 0
+        """By how much the wall clock of the processes that begin from now on is ahead."""
         (self.folder / "bext.config.toml").write_text(config, encoding="utf-8")
         shutil.copy(gate.__file__, self.site)
         install(self.site, "acceptance-gate", gate="gate:coroutine", thread="gate:thread")
@@ -76,7 +78,7 @@ class Place:
         paths = [str(self.site), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BEXT_")}
         environment["PYTHONPATH"] = os.pathsep.join(paths)
-        command = [sys.executable, "-m", "bext_workflow", *words]
+        command = [sys.executable, "-m", "bext_workflow.testing.ahead", str(self.ahead_ms), *words]
         with subprocess.Popen(
             command, cwd=self.folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         ) as process:

@@ -20,6 +20,7 @@ import bext_workflow_pg
 from bext_workflow import StepOutcome
 from bext_workflow.app.parts import Parts, load
 from bext_workflow.errors import Conflict
+from bext_workflow.host.clock import SystemClock
 from bext_workflow.host.host import Host
 from bext_workflow.host.telemetry import HostTelemetry
 from bext_workflow.model.json import JsonObject
@@ -118,7 +119,7 @@ class _Life:
         bext_workflow_pg.plugin = watched(
             self._points, folder / "calls.jsonl", self._life.number, lambda outcome: self._after_charge(loop, outcome)
         )
-        parts = load(folder / "bext.config.toml", degraded=False)
+        parts = load(folder / "bext.config.toml", degraded=False, clock=SystemClock())
         if not isinstance(parts.store, SqliteStore) or parts.store.path is None:
             raise TypeError("the config names another store than a SQLite file")
         store = WatchedStore(parts.store.path, self._points)

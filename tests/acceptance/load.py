@@ -17,6 +17,7 @@ import msgspec
 import structlog
 
 from bext_workflow.app.parts import load
+from bext_workflow.host.clock import SystemClock
 from bext_workflow.host.telemetry import HostTelemetry
 from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.ports.store import Member, Result
@@ -52,7 +53,7 @@ class _CountingStore(SqliteStore):
 
 
 async def _load(folder: Path) -> Counted:
-    parts = load(folder / "bext.config.toml", degraded=False)
+    parts = load(folder / "bext.config.toml", degraded=False, clock=SystemClock())
     store = _CountingStore(folder / "bext.db")
     parts = msgspec.structs.replace(parts, store=store)
     logger = structlog.wrap_logger(None, wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))

@@ -14,6 +14,7 @@ import pytest
 from uuid_utils import uuid7
 
 from bext_workflow.app.parts import load
+from bext_workflow.host.clock import SystemClock
 from bext_workflow.model.event import RunCompleted, RunCreated, StepCompleted, rows
 from bext_workflow.model.json import detach
 from bext_workflow.model.status import WorkflowStatus
@@ -51,7 +52,7 @@ def old_runs(digest: str) -> Iterator[Create]:
 
 async def fill(config: Path) -> None:
     """Puts them into the store of that config, through its own door."""
-    parts = load(config, degraded=True)
+    parts = load(config, degraded=True, clock=SystemClock())
     runs = list(old_runs(parts.registry.served["checkout", 1].definition.digest))
     await parts.store.open(migrate=True)
     for first in range(0, RUNS, BATCH):

@@ -18,6 +18,7 @@ from bext_workflow.app.parts import load
 from bext_workflow.client import HttpClient
 from bext_workflow.errors import BextError, Conflict, InvalidJson, NotFound, StartKeyReused, UsageError
 from bext_workflow.faces.http.app import Services, create_http_app
+from bext_workflow.host.clock import SystemClock
 from bext_workflow.host.telemetry import HostTelemetry
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
@@ -101,7 +102,7 @@ class Hosted(NamedTuple):
 async def hosted(folder: Path) -> AsyncIterator[Hosted]:
     config = folder / "bext.config.toml"
     config.write_text(CONFIG, encoding="utf-8")
-    parts = load(config, degraded=False)
+    parts = load(config, degraded=False, clock=SystemClock())
     telemetry = HostTelemetry(logger_for("json", -1))
     host = parts.host(telemetry, parts.settings())
     service = parts.service(host, by="anonymous")
