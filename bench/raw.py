@@ -11,7 +11,8 @@ from pathlib import Path
 import uuid_utils
 
 from bext_workflow.model.definition import WorkflowDefinition, write_definition
-from bext_workflow.model.event import RunCreated, WaitOpened, rows
+from bext_workflow.model.event import RunCreated, WaitOpened
+from bext_workflow.model.journal import rows
 from bext_workflow.model.json import EMPTY
 from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.model.wait import WaitFor

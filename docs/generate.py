@@ -43,7 +43,7 @@ from bext_workflow.faces.cli.options import GLOBALS
 from bext_workflow.faces.cli.tree import PROGRAM, root
 from bext_workflow.faces.http.app import Services, create_http_app
 from bext_workflow.faces.http.problem import TYPE_PREFIX, problem_of
-from bext_workflow.model.event import KINDS
+from bext_workflow.model.journal import KINDS
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.model.view import (

@@ -7,36 +7,36 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from bext_workflow.core.forks import forked_from, is_loser, item_of, undo_target, without
-from bext_workflow.core.moves import Changes, changed, entered, kept_contexts, moved_on, refilled, written
+from bext_workflow.core.moves import (
+    Changes,
+    entered,
+    kept_contexts,
+    moved_on,
+    of_branch,
+    parked,
+    refilled,
+    written,
+)
 from bext_workflow.core.state import (
-    Answer,
     Branch,
     Ending,
     Incident,
     OwnVisit,
     Phase,
     Report,
-    Signal,
     State,
     Stop,
     Undo,
     visit_key,
-    visit_name,
 )
 from bext_workflow.model.event import (
     ActIgnored,
-    AnswerReceived,
-    AnswerTaken,
     AttemptCleared,
     AttemptFailed,
     AttemptLost,
     AttemptRenewed,
     AttemptStarted,
     BranchSettled,
-    ChildEnded,
-    ChildStarted,
-    ChildStopAsked,
-    ChildUndoAsked,
     CompensationStarted,
     CompletionSettled,
     EvidenceAttached,
@@ -44,7 +44,6 @@ from bext_workflow.model.event import (
     IncidentOpened,
     IncidentResolved,
     LosersUndoStarted,
-    ParentTold,
     Recovered,
     RunCancelled,
     RunCompensated,
@@ -52,18 +51,14 @@ from bext_workflow.model.event import (
     RunFailed,
     RunReopened,
     RunStarted,
-    SignalReceived,
     StepCompensated,
     StepCompleted,
     StepFailed,
     StopRequested,
     UndoSkipped,
-    WaitEnded,
-    WaitOpened,
-    WaitReminded,
 )
 from bext_workflow.model.run import Completed
-from bext_workflow.model.status import Action, Call, IncidentKind, StopKind, WaitEnd, WorkflowStatus
+from bext_workflow.model.status import Action, Call, IncidentKind, StopKind, WorkflowStatus
 from bext_workflow.model.wait import WaitFor
 
 
@@ -75,7 +70,7 @@ def run_started(state: State, event: RunStarted, at: int) -> Changes:
 def attempt_started(state: State, event: AttemptStarted, at: int) -> Changes:
     match event.call:
         case Call.STEP:
-            return _branch(state, event.branch, phase=Phase.STARTED, recorded=True)
+            return of_branch(state, event.branch, phase=Phase.STARTED, recorded=True)
         case Call.UNDO:
             return _undo(state, phase=Phase.STARTED, recorded=True)
         case Call.COMPLETE:
@@ -83,7 +78,7 @@ def attempt_started(state: State, event: AttemptStarted, at: int) -> Changes:
 
 
 def heartbeat_recorded(state: State, event: HeartbeatRecorded, at: int) -> Changes:
-    return _branch(state, event.branch, detail=event.detail)
+    return of_branch(state, event.branch, detail=event.detail)
 
 
 def attempt_failed(state: State, event: AttemptFailed, at: int) -> Changes:
@@ -92,7 +87,7 @@ def attempt_failed(state: State, event: AttemptFailed, at: int) -> Changes:
         case Call.STEP:
             branch = state.branch(event.branch)
             again |= {"acted": branch.acted or event.unknown, "recorded": True, "lost": None}
-            return _branch(state, event.branch, spent=branch.spent + 1, **again)
+            return of_branch(state, event.branch, spent=branch.spent + 1, **again)
         case Call.UNDO:
             return _undo(state, spent=_current_undo(state).spent + 1, recorded=True, lost=None, **again)
         case Call.COMPLETE:
@@ -102,14 +97,14 @@ def attempt_failed(state: State, event: AttemptFailed, at: int) -> Changes:
 def attempt_lost(state: State, event: AttemptLost, at: int) -> Changes:
     if event.call is Call.UNDO:
         return _undo(state, phase=Phase.IN_DOUBT, lost=event)
-    return _branch(state, event.branch, phase=Phase.IN_DOUBT, lost=event)
+    return of_branch(state, event.branch, phase=Phase.IN_DOUBT, lost=event)
 
 
 def attempt_cleared(state: State, event: AttemptCleared, at: int) -> Changes:
     again: Changes = {"phase": Phase.READY, "ready_at": 0, "lost": None}
     if event.call is Call.UNDO:
         return _undo(state, **again)
-    return _branch(state, event.branch, **again)
+    return of_branch(state, event.branch, **again)
 
 
 def attempt_renewed(state: State, event: AttemptRenewed, at: int) -> Changes:
@@ -127,16 +122,16 @@ def _renewed(state: State, id_: int, at: int) -> Changes:
     """Another attempt of the visit with a new budget; of a wait, its whole time again."""
     branch = state.branch(id_)
     if forked_from(state, id_) is not None:
-        return _branch(state, id_, phase=Phase.FORKED)  # its visit is done: it waits for its join, as before
+        return of_branch(state, id_, phase=Phase.FORKED)  # its visit is done: it waits for its join, as before
     wait = branch.wait
     if wait is None or wait.child is not None:
         again: Changes = {"phase": Phase.READY, "attempt": branch.attempt + 1, "spent": 0, "ready_at": 0}
-        return _branch(state, id_, **again, lost=None, wait=None, entered_at=at)
+        return of_branch(state, id_, **again, lost=None, wait=None, entered_at=at)
     due_at = None if wait.for_ms is None else at + wait.for_ms
     remind_at = None if wait.remind_ms is None else at + wait.remind_ms
     key = visit_key(state.run_id, branch.step, branch.visit, branch.place)
-    parked = _parked(state, id_, replace(wait, due_at=due_at, remind_at=remind_at))
-    return parked | {"answered": state.answered - {key}}  # it may be answered anew
+    again = parked(state, id_, replace(wait, due_at=due_at, remind_at=remind_at))
+    return again | {"answered": state.answered - {key}}  # it may be answered anew
 
 
 def step_completed(state: State, event: StepCompleted, at: int) -> Changes:
@@ -160,7 +155,7 @@ def step_completed(state: State, event: StepCompleted, at: int) -> Changes:
     stop = state.stop
     past_return = pivoted and stop is not None and stop.compensate
     if event.wait is not None and not is_loser(after, branch):
-        changes |= _parked(after, event.branch, event.wait)
+        changes |= parked(after, event.branch, event.wait)
     else:
         changes |= moved_on(after, event.branch, event.next, event.fork, at)
     return changes if stop is None or past_return else changes | _stopped(state, replace(after, **changes), branch)
@@ -176,90 +171,10 @@ def _stopped(before: State, after: State, moved: Branch) -> Changes:
     return {"branches": still}
 
 
-def _parked(state: State, branch: int, wait: WaitFor) -> Changes:
-    return _branch(state, branch, phase=Phase.WAITING, wait=wait, wait_opened=state.seq + 1)
-
-
-def wait_opened(state: State, event: WaitOpened, at: int) -> Changes:
-    return _parked(state, event.branch, event.wait)
-
-
-def wait_ended(state: State, event: WaitEnded, at: int) -> Changes:
-    branch = state.branch(event.branch)
-    changes = written(state, branch, event.updates.value) | {
-        "signals": tuple(signal for signal in state.signals if signal.act != event.signal),
-    }
-    if event.completes:
-        done = Completed(
-            step=event.step, visit=event.visit, branch=event.branch, place=branch.place, before=state.pending
-        )
-        changes |= {"pending": done, "pivoted": state.pivoted or state.plan.step(event.step).pivot}
-    after = replace(state, **changes)
-    if event.how is WaitEnd.STOP:
-        return changes | _branch(after, event.branch, phase=Phase.STOPPED)
-    return changes | moved_on(after, event.branch, event.next, event.fork, at)
-
-
-def answer_received(state: State, event: AnswerReceived, at: int) -> Changes:
-    changes: Changes = {"inbox": event.act}
-    if not event.late:
-        answer = Answer(
-            key=event.key,
-            by=event.by,
-            at=event.accepted_at,
-            payload=event.payload,
-            approved=event.approved,
-            comment=event.comment,
-        )
-        changes |= {"answers": (*state.answers, answer), "answered": state.answered | {event.key}}
-    return changes
-
-
-def answer_taken(state: State, event: AnswerTaken, at: int) -> Changes:
-    return {"answers": tuple(answer for answer in state.answers if answer.key != event.key)}
-
-
-def wait_reminded(state: State, event: WaitReminded, at: int) -> Changes:
-    branch = state.branch(event.branch)
-    return {} if branch.wait is None else _branch(state, event.branch, wait=replace(branch.wait, remind_at=None))
-
-
-def child_started(state: State, event: ChildStarted, at: int) -> Changes:
-    name = visit_name(event.step, event.visit, state.branch(event.branch).place)
-    parked = _parked(state, event.branch, WaitFor(child=event.run_id))
-    return parked | {"children": state.children.merged({name: event.run_id})}
-
-
-def child_ended(state: State, event: ChildEnded, at: int) -> Changes:
-    return {"inbox": event.act, "child_endings": state.child_endings.merged({event.run_id: event.ending})}
-
-
-def child_stop_asked(state: State, event: ChildStopAsked, at: int) -> Changes:
-    return _branch(state, event.branch, wait=WaitFor(child=event.run_id, stopping=True))
-
-
-def child_undo_asked(state: State, event: ChildUndoAsked, at: int) -> Changes:
-    return _undo(state, phase=Phase.WAITING)
-
-
-def parent_told(state: State, event: ParentTold, at: int) -> Changes:
-    return {"reports": tuple(report for report in state.reports if report.ending != event.ending)}
-
-
-def signal_received(state: State, event: SignalReceived, at: int) -> Changes:
-    changes: Changes = {"inbox": event.act}
-    if event.id is not None:
-        changes["signal_ids"] = state.signal_ids.merged({event.id: event.act})
-    if not event.late:
-        signal = Signal(act=event.act, name=event.name, payload=event.payload, at=at)
-        changes["signals"] = (*state.signals, signal)
-    return changes
-
-
 def step_failed(state: State, event: StepFailed, at: int) -> Changes:
     branch = state.branch(event.branch)
     acted = branch.acted or event.own
-    changes = _branch(state, event.branch, phase=Phase.FAILED, attempt=event.attempt, acted=acted)
+    changes = of_branch(state, event.branch, phase=Phase.FAILED, attempt=event.attempt, acted=acted)
     return changes | _own(state, event) | {"failure": state.failure or event.reason}
 
 
@@ -286,7 +201,7 @@ def stop_requested(state: State, event: StopRequested, at: int) -> Changes:
 
 def branch_settled(state: State, event: BranchSettled, at: int) -> Changes:
     acted = state.branch(event.branch).acted or event.own
-    settled = _branch(state, event.branch, phase=Phase.STOPPED, attempt=event.attempt, lost=None, acted=acted)
+    settled = of_branch(state, event.branch, phase=Phase.STOPPED, attempt=event.attempt, lost=None, acted=acted)
     return settled | _own(state, event)
 
 
@@ -358,7 +273,7 @@ def incident_opened(state: State, event: IncidentOpened, at: int) -> Changes:
     match event.kind:
         case IncidentKind.EXHAUSTED | IncidentKind.STUCK_AFTER_PIVOT:
             acted = state.branch(event.branch).acted or event.unknown
-            changes |= _branch(state, event.branch, phase=Phase.HELD, attempt=event.attempt, acted=acted)
+            changes |= of_branch(state, event.branch, phase=Phase.HELD, attempt=event.attempt, acted=acted)
         case IncidentKind.COMPENSATION_FAILED:
             changes |= _undo(state, phase=Phase.HELD)
         case IncidentKind.COMPLETION_FAILED:
@@ -494,10 +409,6 @@ def _notice_cut_off(notice: Ending) -> Ending:
 
 def act_ignored(state: State, event: ActIgnored, at: int) -> Changes:
     return {"inbox": event.act}
-
-
-def _branch(state: State, id_: int, **changes: object) -> Changes:
-    return {"branches": changed(state.branches, id_, **changes)}
 
 
 def _current_undo(state: State) -> Undo:

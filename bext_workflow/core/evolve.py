@@ -7,7 +7,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from bext_workflow.core import changes, moves
+from bext_workflow.core import changes, moves, parking
 from bext_workflow.core.moves import Changes
 from bext_workflow.core.state import Branch, Phase, Plan, State
 from bext_workflow.model.context import Layers
@@ -165,25 +165,25 @@ def _changes(state: State, event: Event, at: int) -> Changes:
         case BranchSettled():
             return changes.branch_settled(state, event, at)
         case WaitOpened():
-            return changes.wait_opened(state, event, at)
+            return parking.wait_opened(state, event, at)
         case WaitEnded():
-            return changes.wait_ended(state, event, at)
+            return parking.wait_ended(state, event, at)
         case AnswerReceived():
-            return changes.answer_received(state, event, at)
+            return parking.answer_received(state, event, at)
         case AnswerTaken():
-            return changes.answer_taken(state, event, at)
+            return parking.answer_taken(state, event, at)
         case WaitReminded():
-            return changes.wait_reminded(state, event, at)
+            return parking.wait_reminded(state, event, at)
         case ChildStarted():
-            return changes.child_started(state, event, at)
+            return parking.child_started(state, event, at)
         case ChildEnded():
-            return changes.child_ended(state, event, at)
+            return parking.child_ended(state, event, at)
         case ChildStopAsked():
-            return changes.child_stop_asked(state, event, at)
+            return parking.child_stop_asked(state, event, at)
         case ChildUndoAsked():
-            return changes.child_undo_asked(state, event, at)
+            return parking.child_undo_asked(state, event, at)
         case ParentTold():
-            return changes.parent_told(state, event, at)
+            return parking.parent_told(state, event, at)
         case UndoRequested():
             return {"inbox": event.act}
         case JoinDecided():
@@ -193,7 +193,7 @@ def _changes(state: State, event: Event, at: int) -> Changes:
         case JoinOpened():
             return moves.join_opened(state, event, at)
         case SignalReceived():
-            return changes.signal_received(state, event, at)
+            return parking.signal_received(state, event, at)
         case UndoSkipped():
             return changes.undo_skipped(state, event, at)
         case IncidentOpened():

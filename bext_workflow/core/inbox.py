@@ -23,7 +23,8 @@ from bext_workflow.core.input import (
 )
 from bext_workflow.core.state import State
 from bext_workflow.errors import Conflict
-from bext_workflow.model.event import ActIgnored, Event, read_document
+from bext_workflow.model.event import ActIgnored, Event
+from bext_workflow.model.journal import read_document
 from bext_workflow.model.json import Document, JsonObject, dumps, loads
 from bext_workflow.ports.store import InboxRow
 

@@ -16,6 +16,7 @@ from bext_workflow.model.event import JoinDecided, JoinOpened
 from bext_workflow.model.fork import Fork, OnConflict, arrivals_needed
 from bext_workflow.model.json import JsonObject
 from bext_workflow.model.names import END
+from bext_workflow.model.wait import WaitFor
 
 Changes: TypeAlias = dict[str, object]
 """New values of fields of `State`."""
@@ -24,6 +25,16 @@ Changes: TypeAlias = dict[str, object]
 def changed(branches: tuple[Branch, ...], id_: int, **changes: object) -> tuple[Branch, ...]:
     """The branches, with new values for one of them."""
     return tuple(replace(branch, **changes) if branch.id == id_ else branch for branch in branches)
+
+
+def of_branch(state: State, id_: int, **changes: object) -> Changes:
+    """New values for one branch, and nothing else."""
+    return {"branches": changed(state.branches, id_, **changes)}
+
+
+def parked(state: State, branch: int, wait: WaitFor) -> Changes:
+    """The branch waits, since the event that comes."""
+    return of_branch(state, branch, phase=Phase.WAITING, wait=wait, wait_opened=state.seq + 1)
 
 
 def written(state: State, branch: Branch, updates: JsonObject) -> Changes:

@@ -7,7 +7,13 @@ from msgspec.structs import replace
 from bext_workflow.core.decide import Decision
 from bext_workflow.core.state import State, undo_key, visit_key
 from bext_workflow.host import approvals
-from bext_workflow.model.event import Event, EvidenceAttached, IncidentOpened, IncidentResolved, rows
+from bext_workflow.model.event import (
+    Event,
+    EvidenceAttached,
+    IncidentOpened,
+    IncidentResolved,
+)
+from bext_workflow.model.journal import rows
 from bext_workflow.model.json import Json
 from bext_workflow.model.status import Call
 from bext_workflow.ports.store import Append, IncidentRow, Index

@@ -22,7 +22,7 @@ from bext_workflow.host.progress import Held, LostLease, started
 from bext_workflow.host.shop import Shop
 from bext_workflow.host.text import plain
 from bext_workflow.model.definition import WorkflowDefinition
-from bext_workflow.model.event import decode
+from bext_workflow.model.journal import decode
 from bext_workflow.plugin.registry import Plugin
 from bext_workflow.ports import telemetry as names
 from bext_workflow.ports.store import Append, Claimed, RunRow, Stale

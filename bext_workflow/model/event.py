@@ -1,4 +1,4 @@
-"""The journal: every kind of event, and its text form.
+"""The journal's events: every kind of fact of a run.
 
 A run *is* its events, in order; the state is their fold. An event is a fact in the past tense and holds deltas only.
 Its row is (kind, data): `data` is the compact JSON of the struct's fields, defaults left out. `branch` names the line
@@ -7,25 +7,23 @@ of progress, `visit` and `attempt` count from 1, instants (`_at`) are ms since t
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from bext_workflow.model.fork import Fork
-from bext_workflow.model.json import EMPTY, Document, Json, dumps
+from bext_workflow.model.json import EMPTY, Document, Json
 from bext_workflow.model.names import END
 from bext_workflow.model.origin import ForkedFrom, Parent
 from bext_workflow.model.status import Action, Call, IncidentKind, StopKind, WaitEnd, WorkflowStatus
 from bext_workflow.model.wait import WaitFor
 
 
-class _Event(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class Fact(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Base of all events."""
 
 
-class RunCreated(_Event, frozen=True, kw_only=True):
+class RunCreated(Fact, frozen=True, kw_only=True):
     """A start was accepted. `begun` says that the host that took it drives it at once (no PENDING).
 
     `children`: the version and the digest of each workflow that a step of this one may run, fixed here. `parent`: the
@@ -49,11 +47,11 @@ class RunCreated(_Event, frozen=True, kw_only=True):
     forked_from: ForkedFrom | None = None
 
 
-class RunStarted(_Event, frozen=True, kw_only=True):
+class RunStarted(Fact, frozen=True, kw_only=True):
     """A driver took up a run that was PENDING."""
 
 
-class AttemptStarted(_Event, frozen=True, kw_only=True):
+class AttemptStarted(Fact, frozen=True, kw_only=True):
     """The intent, durable before the call: of steps that are not idempotent, of later attempts, of suspects."""
 
     call: Call = Call.STEP
@@ -63,7 +61,7 @@ class AttemptStarted(_Event, frozen=True, kw_only=True):
     attempt: int
 
 
-class HeartbeatRecorded(_Event, frozen=True, kw_only=True):
+class HeartbeatRecorded(Fact, frozen=True, kw_only=True):
     """How far an attempt has come, in the plugin's words: the next attempt can read it."""
 
     branch: int = 0
@@ -73,7 +71,7 @@ class HeartbeatRecorded(_Event, frozen=True, kw_only=True):
     detail: Json
 
 
-class AttemptFailed(_Event, frozen=True, kw_only=True):
+class AttemptFailed(Fact, frozen=True, kw_only=True):
     """An attempt ended and another one follows at `retry_at`. `unknown`: it may have acted."""
 
     call: Call = Call.STEP
@@ -87,7 +85,7 @@ class AttemptFailed(_Event, frozen=True, kw_only=True):
     traceback: str | None = None
 
 
-class AttemptLost(_Event, frozen=True, kw_only=True):
+class AttemptLost(Fact, frozen=True, kw_only=True):
     """An attempt that must not be repeated blindly ended unknown: it is in doubt. `crashed`: its host died."""
 
     call: Call = Call.STEP
@@ -101,7 +99,7 @@ class AttemptLost(_Event, frozen=True, kw_only=True):
     traceback: str | None = None
 
 
-class AttemptCleared(_Event, frozen=True, kw_only=True):
+class AttemptCleared(Fact, frozen=True, kw_only=True):
     """It is known that the attempt in doubt did not act: the same attempt is made again."""
 
     call: Call = Call.STEP
@@ -111,7 +109,7 @@ class AttemptCleared(_Event, frozen=True, kw_only=True):
     attempt: int
 
 
-class StepCompleted(_Event, frozen=True, kw_only=True):
+class StepCompleted(Fact, frozen=True, kw_only=True):
     """The checkpoint: the visit is done, its updates are in the context; the branch goes on at `next`.
 
     Before that it `wait`s, or `fork`s and stands still until its branches have met.
@@ -128,7 +126,7 @@ class StepCompleted(_Event, frozen=True, kw_only=True):
     fork: Fork | None = None
 
 
-class StepFailed(_Event, frozen=True, kw_only=True):
+class StepFailed(Fact, frozen=True, kw_only=True):
     """The visit failed for good. `own`: an attempt of it may have acted, and its own undo is to run first."""
 
     branch: int = 0
@@ -141,7 +139,7 @@ class StepFailed(_Event, frozen=True, kw_only=True):
     traceback: str | None = None
 
 
-class StopRequested(_Event, frozen=True, kw_only=True):
+class StopRequested(Fact, frozen=True, kw_only=True):
     """The run shall end early. `act` is the inbox number of a person's request, 0 when the run's own time is over."""
 
     act: int = 0
@@ -152,18 +150,18 @@ class StopRequested(_Event, frozen=True, kw_only=True):
     now: bool = False
 
 
-class RunTimedOut(_Event, frozen=True, kw_only=True):
+class RunTimedOut(Fact, frozen=True, kw_only=True):
     """The run's own `timeout_ms` has passed."""
 
 
-class PolicyChanged(_Event, frozen=True, kw_only=True):
+class PolicyChanged(Fact, frozen=True, kw_only=True):
     """Other policy holds from the next attempt on: `changes` says in words what has moved. The graph stays."""
 
     policy: str
     changes: tuple[str, ...] = ()
 
 
-class RunPaused(_Event, frozen=True, kw_only=True):
+class RunPaused(Fact, frozen=True, kw_only=True):
     """A person holds the run: nothing new starts."""
 
     act: int
@@ -171,7 +169,7 @@ class RunPaused(_Event, frozen=True, kw_only=True):
     reason: str
 
 
-class RunResumed(_Event, frozen=True, kw_only=True):
+class RunResumed(Fact, frozen=True, kw_only=True):
     """A person lets the run go on."""
 
     act: int
@@ -179,7 +177,7 @@ class RunResumed(_Event, frozen=True, kw_only=True):
     reason: str
 
 
-class BranchSettled(_Event, frozen=True, kw_only=True):
+class BranchSettled(Fact, frozen=True, kw_only=True):
     """The branch has ended without completing its visit: under a stop, or as a loser. `own`: as in `StepFailed`.
 
     `attempt`: the last one that was made.
@@ -194,13 +192,13 @@ class BranchSettled(_Event, frozen=True, kw_only=True):
     traceback: str | None = None
 
 
-class CompensationStarted(_Event, frozen=True, kw_only=True):
+class CompensationStarted(Fact, frozen=True, kw_only=True):
     """The walk back begins; durable before the first undo."""
 
     reason: str
 
 
-class WaitOpened(_Event, frozen=True, kw_only=True):
+class WaitOpened(Fact, frozen=True, kw_only=True):
     """A step of the host's own begins to wait; the branch is parked."""
 
     branch: int = 0
@@ -209,7 +207,7 @@ class WaitOpened(_Event, frozen=True, kw_only=True):
     wait: WaitFor
 
 
-class WaitEnded(_Event, frozen=True, kw_only=True):
+class WaitEnded(Fact, frozen=True, kw_only=True):
     """The branch waits no longer: by the signal that was act `signal`, by its timer, by a person's word, or by a stop.
 
     `completes`: the waiting was the step's own work, which is done with this.
@@ -226,7 +224,7 @@ class WaitEnded(_Event, frozen=True, kw_only=True):
     completes: bool = False
 
 
-class AnswerReceived(_Event, frozen=True, kw_only=True):
+class AnswerReceived(Fact, frozen=True, kw_only=True):
     """What was sent to the wait of one visit, and to no other, was taken from the inbox.
 
     `key` is the visit's. `approved`: a decision, with the `comment` of who made it; `payload` is then the form. `late`:
@@ -243,13 +241,13 @@ class AnswerReceived(_Event, frozen=True, kw_only=True):
     late: bool = False
 
 
-class AnswerTaken(_Event, frozen=True, kw_only=True):
+class AnswerTaken(Fact, frozen=True, kw_only=True):
     """The wait has its answer."""
 
     key: str
 
 
-class WaitReminded(_Event, frozen=True, kw_only=True):
+class WaitReminded(Fact, frozen=True, kw_only=True):
     """Nobody has decided for so long that a reminder was due."""
 
     branch: int = 0
@@ -257,7 +255,7 @@ class WaitReminded(_Event, frozen=True, kw_only=True):
     visit: int
 
 
-class ChildStarted(_Event, frozen=True, kw_only=True):
+class ChildStarted(Fact, frozen=True, kw_only=True):
     """The branch waits for the end of a run of its own: its child."""
 
     branch: int = 0
@@ -266,7 +264,7 @@ class ChildStarted(_Event, frozen=True, kw_only=True):
     run_id: str
 
 
-class ChildEnded(_Event, frozen=True, kw_only=True):
+class ChildEnded(Fact, frozen=True, kw_only=True):
     """The child has ended for the `ending`-th time, and told so by the act."""
 
     act: int
@@ -275,7 +273,7 @@ class ChildEnded(_Event, frozen=True, kw_only=True):
     status: WorkflowStatus
 
 
-class ChildStopAsked(_Event, frozen=True, kw_only=True):
+class ChildStopAsked(Fact, frozen=True, kw_only=True):
     """The child was told to stop; the branch settles when it has."""
 
     branch: int = 0
@@ -284,7 +282,7 @@ class ChildStopAsked(_Event, frozen=True, kw_only=True):
     run_id: str
 
 
-class ChildUndoAsked(_Event, frozen=True, kw_only=True):
+class ChildUndoAsked(Fact, frozen=True, kw_only=True):
     """The child was told to undo what it has done; the walk back goes on when it has."""
 
     branch: int = 0
@@ -293,13 +291,13 @@ class ChildUndoAsked(_Event, frozen=True, kw_only=True):
     run_id: str
 
 
-class ParentTold(_Event, frozen=True, kw_only=True):
+class ParentTold(Fact, frozen=True, kw_only=True):
     """The parent has the news of this run's `ending`-th end in its inbox."""
 
     ending: int
 
 
-class UndoRequested(_Event, frozen=True, kw_only=True):
+class UndoRequested(Fact, frozen=True, kw_only=True):
     """The parent walks back, and so this run, which had ended, does too."""
 
     act: int
@@ -307,19 +305,19 @@ class UndoRequested(_Event, frozen=True, kw_only=True):
     reason: str
 
 
-class JoinDecided(_Event, frozen=True, kw_only=True):
+class JoinDecided(Fact, frozen=True, kw_only=True):
     """Enough branches of the fork have arrived; the others are losers: they settle and are undone."""
 
     group: int
 
 
-class LosersUndoStarted(_Event, frozen=True, kw_only=True):
+class LosersUndoStarted(Fact, frozen=True, kw_only=True):
     """The losers have settled; what they had done is undone, newest first."""
 
     group: int
 
 
-class JoinOpened(_Event, frozen=True, kw_only=True):
+class JoinOpened(Fact, frozen=True, kw_only=True):
     """The branches of the fork have met: what they set is in the context, and their line goes on at `next`."""
 
     group: int
@@ -327,7 +325,7 @@ class JoinOpened(_Event, frozen=True, kw_only=True):
     next: str
 
 
-class SignalReceived(_Event, frozen=True, kw_only=True):
+class SignalReceived(Fact, frozen=True, kw_only=True):
     """A signal was taken from the inbox. `late`: it lost to the timer of the wait that wanted it (semantics §9)."""
 
     act: int
@@ -339,7 +337,7 @@ class SignalReceived(_Event, frozen=True, kw_only=True):
     late: bool = False
 
 
-class StepCompensated(_Event, frozen=True, kw_only=True):
+class StepCompensated(Fact, frozen=True, kw_only=True):
     """One visit is off the list: undone by the plugin, by a person (`by`), or there was nothing to undo (`no_undo`)."""
 
     branch: int = 0
@@ -350,7 +348,7 @@ class StepCompensated(_Event, frozen=True, kw_only=True):
     by: str | None = None
 
 
-class UndoSkipped(_Event, frozen=True, kw_only=True):
+class UndoSkipped(Fact, frozen=True, kw_only=True):
     """A person let a failing undo be: the visit is left in place and the walk goes on."""
 
     branch: int = 0
@@ -359,7 +357,7 @@ class UndoSkipped(_Event, frozen=True, kw_only=True):
     by: str
 
 
-class IncidentOpened(_Event, frozen=True, kw_only=True):
+class IncidentOpened(Fact, frozen=True, kw_only=True):
     """Only a person can decide how the run goes on. `unknown`: the attempt that led here may have acted."""
 
     id: str
@@ -376,7 +374,7 @@ class IncidentOpened(_Event, frozen=True, kw_only=True):
     unknown: bool = False
 
 
-class IncidentResolved(_Event, frozen=True, kw_only=True):
+class IncidentResolved(Fact, frozen=True, kw_only=True):
     """A person decided, or the run's own way made the question void."""
 
     id: str
@@ -387,7 +385,7 @@ class IncidentResolved(_Event, frozen=True, kw_only=True):
     act: int = 0
 
 
-class EvidenceAttached(_Event, frozen=True, kw_only=True):
+class EvidenceAttached(Fact, frozen=True, kw_only=True):
     """What a late result says about the attempt in doubt."""
 
     act: int
@@ -395,7 +393,7 @@ class EvidenceAttached(_Event, frozen=True, kw_only=True):
     evidence: Json
 
 
-class RunReopened(_Event, frozen=True, kw_only=True):
+class RunReopened(Fact, frozen=True, kw_only=True):
     """A person set a FAILED run going again. `step`: from there; `new_visit`: with a new key; `undo`: the walk back."""
 
     act: int
@@ -406,53 +404,53 @@ class RunReopened(_Event, frozen=True, kw_only=True):
     undo: bool = False
 
 
-class RunCompleted(_Event, frozen=True, kw_only=True):
+class RunCompleted(Fact, frozen=True, kw_only=True):
     """Every branch has ended. `notify`: `on_workflow_complete` is to be called."""
 
     notify: bool = False
 
 
-class RunCompensated(_Event, frozen=True, kw_only=True):
+class RunCompensated(Fact, frozen=True, kw_only=True):
     """Every completed visit has been undone."""
 
     notify: bool = False
 
 
-class RunFailed(_Event, frozen=True, kw_only=True):
+class RunFailed(Fact, frozen=True, kw_only=True):
     """The run ended with something wrong; what it has done and not undone is left in place."""
 
     reason: str
     notify: bool = False
 
 
-class RunCancelled(_Event, frozen=True, kw_only=True):
+class RunCancelled(Fact, frozen=True, kw_only=True):
     """The run was stopped by a person and nothing was undone."""
 
     notify: bool = False
 
 
-class AttemptRenewed(_Event, frozen=True, kw_only=True):
+class AttemptRenewed(Fact, frozen=True, kw_only=True):
     """A person asked for another attempt: its number goes on, its budget is new."""
 
     call: Call = Call.STEP
     branch: int = 0
 
 
-class CompletionSettled(_Event, frozen=True, kw_only=True):
+class CompletionSettled(Fact, frozen=True, kw_only=True):
     """`on_workflow_complete` of the n-th ending returned, or a person gave it up (`delivered` is false)."""
 
     ending: int
     delivered: bool = True
 
 
-class Recovered(_Event, frozen=True, kw_only=True):
+class Recovered(Fact, frozen=True, kw_only=True):
     """A host took over a run whose last owner is gone."""
 
     host: str
     fence: int
 
 
-class ActIgnored(_Event, frozen=True, kw_only=True):
+class ActIgnored(Fact, frozen=True, kw_only=True):
     """An act in the inbox that no longer made a difference when the driver came to it."""
 
     act: int
@@ -507,51 +505,3 @@ Event: TypeAlias = (
     | Recovered
     | ActIgnored
 )
-
-
-def _kind_of(form: type[_Event]) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", form.__name__).lower()
-
-
-KINDS: dict[type, str] = {form: _kind_of(form) for form in _Event.__subclasses__()}
-"""The journal's `kind` of each event class: `StepCompleted` is `step_completed`."""
-
-
-def _write_document(value: Any) -> Any:
-    if isinstance(value, Document):
-        return msgspec.Raw(value.text)
-    raise NotImplementedError(type(value))
-
-
-def read_document(form: type, value: Any) -> Any:
-    """How msgspec reads a `Document`, wherever it stands."""
-    if form is Document:
-        return Document(dumps(value), value)
-    raise NotImplementedError(form)
-
-
-_encoder = msgspec.json.Encoder(enc_hook=_write_document)
-_decoders: dict[str, msgspec.json.Decoder[Any]] = {
-    kind: msgspec.json.Decoder(form, dec_hook=read_document) for form, kind in KINDS.items()
-}
-
-
-def kind_of(event: Event) -> str:
-    """The journal's name for the event."""
-    return KINDS[type(event)]
-
-
-def encode(event: Event) -> bytes:
-    """The `data` of the event's row."""
-    return _encoder.encode(event)
-
-
-def rows(events: Iterable[Event]) -> tuple[tuple[str, bytes], ...]:
-    """The (kind, data) of each event, as the store takes them."""
-    return tuple((KINDS[type(event)], _encoder.encode(event)) for event in events)
-
-
-def decode(kind: str, data: bytes | str) -> Event:
-    """The event of a row. Raises `KeyError` for a kind that this version does not know."""
-    event: Event = _decoders[kind].decode(data)
-    return event

@@ -10,7 +10,7 @@ from bext_workflow.core.evolve import fold
 from bext_workflow.core.inbox import take, write_act
 from bext_workflow.core.input import ActInput, ChildEnd, Late
 from bext_workflow.core.state import Plan, State
-from bext_workflow.model.event import decode
+from bext_workflow.model.journal import decode
 from bext_workflow.ports.store import Act, Judge, Loaded
 
 Build: TypeAlias = Callable[[State, int], ActInput | None]

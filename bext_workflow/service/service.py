@@ -9,7 +9,8 @@ from bext_workflow.core.state import Plan, State
 from bext_workflow.core.waiting import refuse_signal
 from bext_workflow.errors import Conflict, Gone, InvalidJson, NotFound, StartKeyReused, Unavailable, UsageError
 from bext_workflow.model.definition import WorkflowDefinition
-from bext_workflow.model.event import RunCreated, decode
+from bext_workflow.model.event import RunCreated
+from bext_workflow.model.journal import decode
 from bext_workflow.model.json import EMPTY, Document, Json, detach
 from bext_workflow.model.names import NAME_RULE, is_name
 from bext_workflow.model.run import newest_first

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from bext_workflow.core.state import State
 from bext_workflow.core.work import CallChild
 from bext_workflow.model.definition import WorkflowDefinition
-from bext_workflow.model.event import RunCreated, rows
+from bext_workflow.model.event import RunCreated
+from bext_workflow.model.journal import rows
 from bext_workflow.model.json import EMPTY, Document, JsonObject, dumps
 from bext_workflow.model.origin import Parent
 from bext_workflow.model.status import WorkflowStatus

@@ -15,7 +15,8 @@ from uuid_utils import uuid7
 
 from bext_workflow.app.parts import load
 from bext_workflow.host.clock import SystemClock
-from bext_workflow.model.event import RunCompleted, RunCreated, StepCompleted, rows
+from bext_workflow.model.event import RunCompleted, RunCreated, StepCompleted
+from bext_workflow.model.journal import rows
 from bext_workflow.model.json import detach
 from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.ports.store import Committed, Create, Index

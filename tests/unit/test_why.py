@@ -8,8 +8,8 @@ import pytest
 
 from bext_workflow.core.inbox import write_act
 from bext_workflow.core.input import Beaten, Cancel, Finished
-from bext_workflow.model.event import decode
 from bext_workflow.model.fork import JoinDefinition
+from bext_workflow.model.journal import decode
 from bext_workflow.model.status import Action, WorkflowStatus
 from bext_workflow.model.view import WhyView
 from bext_workflow.ports.store import InboxRow

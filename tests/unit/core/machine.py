@@ -36,8 +36,14 @@ from bext_workflow.core.waiting import refuse_signal
 from bext_workflow.core.work import Begin, Compensate, Execute, Expire, Fire, Open, Settle, left_in_place, work
 from bext_workflow.errors import Conflict
 from bext_workflow.model.definition import StepDefinition
-from bext_workflow.model.event import AttemptStarted, Event, RunCreated, StepCompensated, decode, encode, kind_of
+from bext_workflow.model.event import (
+    AttemptStarted,
+    Event,
+    RunCreated,
+    StepCompensated,
+)
 from bext_workflow.model.fork import JoinDefinition
+from bext_workflow.model.journal import decode, encode, kind_of
 from bext_workflow.model.json import EMPTY
 from bext_workflow.model.policy import RetryPolicy
 from bext_workflow.model.status import Action, Call

@@ -61,7 +61,8 @@ from bext_workflow.core.work import (
     work,
 )
 from bext_workflow.errors import Conflict
-from bext_workflow.model.event import Event, RunCreated, decode, encode, kind_of
+from bext_workflow.model.event import Event, RunCreated
+from bext_workflow.model.journal import decode, encode, kind_of
 from bext_workflow.model.json import EMPTY, Json
 from bext_workflow.model.outcome import NotDone, Unknown
 from bext_workflow.model.status import Action, Call, IncidentKind

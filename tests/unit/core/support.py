@@ -61,7 +61,8 @@ from bext_workflow.core.work import (
     work,
 )
 from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
-from bext_workflow.model.event import Event, RunCreated, decode, encode, kind_of
+from bext_workflow.model.event import Event, RunCreated
+from bext_workflow.model.journal import decode, encode, kind_of
 from bext_workflow.model.json import EMPTY, Document, Json, dumps
 from bext_workflow.model.origin import Parent
 from bext_workflow.model.policy import OnExhausted, RetryPolicy

@@ -10,8 +10,8 @@ from bext_workflow.core.decide import decide
 from bext_workflow.core.evolve import evolve, fold
 from bext_workflow.core.input import Beaten, Finished, Intended, Late, PolicyMoved, Settled, Undone
 from bext_workflow.core.work import wake_at, work
-from bext_workflow.model.event import KINDS, decode, encode, kind_of
 from bext_workflow.model.fork import JoinDefinition
+from bext_workflow.model.journal import KINDS, decode, encode, kind_of
 from bext_workflow.model.json import JsonObject, dumps
 from bext_workflow.model.origin import Parent
 from bext_workflow.model.policy import OnExhausted

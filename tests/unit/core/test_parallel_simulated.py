@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from bext_workflow.model.event import KINDS, IncidentOpened
+from bext_workflow.model.event import IncidentOpened
+from bext_workflow.model.journal import KINDS
 from bext_workflow.model.status import IncidentKind, WorkflowStatus
 from tests.unit.core.parallel_properties import PROPERTIES
 from tests.unit.core.parallel_script import Script

@@ -6,8 +6,8 @@ import pytest
 
 from bext_workflow.core.position import Journal, standing_at, standing_before
 from bext_workflow.errors import Conflict
-from bext_workflow.model.event import decode
 from bext_workflow.model.fork import JoinDefinition
+from bext_workflow.model.journal import decode
 from tests.unit.core.support import AGAIN, NO, NO_AND_LEAVE, Saga, asks, done, parked, plan, step
 
 

@@ -6,7 +6,13 @@ from collections import Counter
 
 import pytest
 
-from bext_workflow.model.event import KINDS, IncidentOpened, SignalReceived, StopRequested, WaitEnded
+from bext_workflow.model.event import (
+    IncidentOpened,
+    SignalReceived,
+    StopRequested,
+    WaitEnded,
+)
+from bext_workflow.model.journal import KINDS
 from bext_workflow.model.status import Call, IncidentKind, StopKind, WaitEnd, WorkflowStatus
 from tests.unit.core.properties import PROPERTIES
 from tests.unit.core.properties_waiting import WAITING
