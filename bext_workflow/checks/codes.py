@@ -101,6 +101,11 @@ CODES = {
         "A step that the host does itself says how code is called, and there is no code to call.",
         "Leave it out; a wait is bounded by its own timeout_ms.",
     ),
+    "waits-share-key": Code(
+        Severity.ERROR,
+        "Two branches wait for the same signal side by side, and both payloads come under one context key.",
+        "Give each wait an into of its own, or let them wait for two signals.",
+    ),
     "child-unserved": Code(
         Severity.ERROR,
         "A step is a run of a workflow that nothing here serves: no run of its own workflow can be started.",

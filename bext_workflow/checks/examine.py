@@ -9,7 +9,7 @@ import msgspec
 
 from bext_workflow.checks.children import check_children
 from bext_workflow.checks.codes import finding
-from bext_workflow.checks.graphs import check_graph
+from bext_workflow.checks.graphs import check_graph, check_waits
 from bext_workflow.checks.policies import check_policies, check_undo
 from bext_workflow.config import Config, ConfigProblems, load_config
 from bext_workflow.errors import BextError, ConfigError
@@ -98,5 +98,6 @@ def _of_left_out(one: LeftOut) -> Iterator[Finding]:
 
 def _of_workflow(served: Served, where: str, stated: list[str]) -> Iterator[Finding]:
     yield from check_graph(served.definition, where)
+    yield from check_waits(served.definition, where)
     yield from check_policies(served.definition, where)
     yield from check_undo(served.definition, where, has_undo=served.plugin.compensate_step is not None, stated=stated)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from bext_workflow.checks.codes import finding
 from bext_workflow.model.definition import WorkflowDefinition
+from bext_workflow.model.graph_rules import side_by_side
 from bext_workflow.model.names import END
 from bext_workflow.service.wiring import Finding
 
@@ -24,6 +25,19 @@ def check_graph(definition: WorkflowDefinition, where: str) -> Iterator[Finding]
     if looping:
         bounds = ", ".join(f"{step.name} (max_visits {step.max_visits})" for step in looping)
         yield finding("loop", where, f"a run may come back to {bounds}")
+
+
+def check_waits(definition: WorkflowDefinition, where: str) -> Iterator[Finding]:
+    """Waits for one signal, side by side, whose payloads come under one key: the branches could not meet (§9)."""
+    told = set[frozenset[str]]()
+    for one, other in side_by_side(definition.steps):
+        if one.wait is None or other.wait is None or frozenset((one.name, other.name)) in told:
+            continue
+        key = one.wait.into or one.wait.signal
+        if one.wait.signal == other.wait.signal and key == (other.wait.into or other.wait.signal):
+            told.add(frozenset((one.name, other.name)))
+            waits = f"steps {one.name} and {other.name} wait side by side for {one.wait.signal!r}"
+            yield finding("waits-share-key", where, f"{waits}, both into {key!r}")
 
 
 def _reached(definition: WorkflowDefinition, start: str) -> set[str]:

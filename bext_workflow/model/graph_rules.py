@@ -87,6 +87,19 @@ def only_on_items(steps: Sequence[StepDefinition]) -> frozenset[str]:
     return frozenset(name for step in mapped for name in _branches_of(step, by_name, following)) - outside
 
 
+def side_by_side(steps: Sequence[StepDefinition]) -> Iterator[tuple[StepDefinition, StepDefinition]]:
+    """Each pair of steps that different branches of a fork may stand at together; a step may pair with itself."""
+    by_name, following = {step.name: step for step in steps}, following_names(steps)
+    for step in steps:
+        meeting = _meeting(step)
+        if not meeting or step.map is not None:
+            continue
+        branches = [_reachable(first, meeting[0], by_name, following) for first in _entrances(step)]
+        for number, one in enumerate(branches):
+            for other in branches[number + 1 :]:
+                yield from ((by_name[here], by_name[there]) for here in one for there in other)
+
+
 def _own_fork_faults(step: StepDefinition) -> Iterator[tuple[str, str]]:
     targets = declared_next(step)
     if len(set(targets)) < len(targets):

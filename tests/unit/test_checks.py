@@ -10,8 +10,9 @@ import pytest
 from bext_workflow import RetryPolicy, StepDefinition, WorkflowDefinition
 from bext_workflow.checks import CODES, check_live, examine, make_report, plan_versions
 from bext_workflow.checks.children import check_children
-from bext_workflow.checks.graphs import check_graph
+from bext_workflow.checks.graphs import check_graph, check_waits
 from bext_workflow.checks.policies import check_policies, check_undo, longest_ms
+from bext_workflow.model.fork import JoinDefinition
 from bext_workflow.model.json import Json
 from bext_workflow.model.wait import WaitDefinition
 from bext_workflow.service.wiring import Change, Finding, Report, Severity, VersionPlan
@@ -183,6 +184,32 @@ class TestWaits:
         ]
         assert self.found(step("a", sleep_ms=1, retry_on=("X",)))[0][1].endswith("retry_on")
         assert self.found(step("a", sleep_ms=1), retry_on=("X",)) == []
+
+
+class TestWaitsSideBySide:
+    """§9: they share the queue, and cannot share the key."""
+
+    def codes(self, left: StepDefinition, right: StepDefinition) -> list[str]:
+        fork = step("a", next=(left.name, right.name), join=JoinDefinition(at="d"))
+        definition = workflow(fork, left, right, step("d"))
+        return [one.message for one in check_waits(definition, "order@1")]
+
+    def test_one_key_is_an_error(self) -> None:
+        left, right = step("b", wait=wait(), next="d"), step("c", wait=wait(), next="d")
+        assert self.codes(left, right) == ["steps b and c wait side by side for 'approved', both into 'approved'"]
+
+    def test_keys_of_their_own_are_fine(self) -> None:
+        left, right = step("b", wait=wait(into="x"), next="d"), step("c", wait=wait(), next="d")
+        assert self.codes(left, right) == []
+
+    def test_one_after_the_other_is_fine(self) -> None:
+        assert list(check_waits(workflow(step("a", wait=wait()), step("b", wait=wait())), "order@1")) == []
+
+    def test_a_step_that_both_branches_come_to(self) -> None:
+        fork = step("a", next=("b", "c"), join=JoinDefinition(at="d"))
+        both = step("e", wait=wait(), next="d")
+        definition = workflow(fork, step("b", next="e"), step("c", next="e"), both, step("d"))
+        assert [one.code for one in check_waits(definition, "order@1")] == ["waits-share-key"]
 
 
 class TestChildren:
