@@ -20,7 +20,7 @@ from bext_workflow.model.json import Json, JsonObject
 from tests.acceptance import gate
 from tests.checkout import CONFIG
 
-PATIENCE_S = 20
+PATIENCE_S = 45
 PAUSE_S = 0.005
 
 GATES = """

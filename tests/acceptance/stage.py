@@ -17,7 +17,7 @@ import msgspec
 
 from tests.acceptance.life import Life, Told, live
 
-LONGEST_S = 20
+LONGEST_S = 45
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):

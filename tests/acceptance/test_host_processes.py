@@ -177,7 +177,7 @@ def test_two_commands_that_wait_both_see_their_runs_end(place: Place) -> None:
             assert second.stderr is not None
             assert second.stderr.readline().startswith("run ")
             place.open_the_gate()
-            assert (first.wait(timeout=20), second.wait(timeout=20)) == (0, 0)
+            assert (first.wait(timeout=45), second.wait(timeout=45)) == (0, 0)
 
 
 def test_starts_straight_on_the_store_while_a_host_drives_it(place: Place) -> None:
@@ -188,6 +188,6 @@ def test_starts_straight_on_the_store_while_a_host_drives_it(place: Place) -> No
             commands.enter_context(place.process("runs", "start", "checkout", "--input", order)) for _ in range(6)
         ]
         own = [host.start("checkout", **ORDER) for _ in range(20)]
-        started = [json.loads(start.communicate(timeout=20)[0])["run_id"] for start in starts]
+        started = [json.loads(start.communicate(timeout=45)[0])["run_id"] for start in starts]
         assert [start.returncode for start in starts] == [0] * len(starts)
         assert {host.result(run_id)["status"] for run_id in own + started} == {"COMPLETED"}

@@ -92,7 +92,7 @@ class Shop:
             assert told["pid"] == self.pid
             yield told["url"]
             host.terminate()
-            assert host.wait(timeout=20) == 0
+            assert host.wait(timeout=45) == 0
 
 
 @contextmanager
@@ -386,7 +386,7 @@ def test_ctrl_c_while_waiting_is_130_and_the_run_lives_on(shop: Shop) -> None:
             if "attempt failed" in line:
                 break
         waiting.send_signal(signal.SIGINT)
-        assert waiting.wait(timeout=20) == 130
+        assert waiting.wait(timeout=45) == 130
         assert "Traceback" not in waiting.stderr.read()
     (left,) = shop("runs", "list").json["items"]
     assert left["status"] == "RUNNING"

@@ -38,7 +38,7 @@ MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 NOON = parse_instant("2027-03-01T12:00:00Z")
 
 _QUIET_ROUNDS = 30
-_DEADLINE_S = 10
+_DEADLINE_S = 30
 
 REPORT = WorkflowDefinition(id="report", steps=(StepDefinition(name="write", timeout_ms=0),))
 REPORT_2 = WorkflowDefinition(id="report", version=2, steps=(StepDefinition(name="write", timeout_ms=0),))
