@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 import click
 
 from bext_workflow.faces.cli import acts, cells
@@ -9,7 +11,7 @@ from bext_workflow.faces.cli.arguments import cursor_option, limit_option
 from bext_workflow.faces.cli.cells import Cell
 from bext_workflow.faces.cli.context import Session
 from bext_workflow.faces.cli.options import Command
-from bext_workflow.faces.cli.paging import collect
+from bext_workflow.faces.cli.paging import show_pages
 from bext_workflow.faces.cli.values import Parsed, parse_json
 from bext_workflow.model.json import Json
 from bext_workflow.model.view import ApprovalView, Page
@@ -28,20 +30,10 @@ _COLUMNS = ("approval", "what", "who may", "since", "due", "decided")
 def list_approvals(session: Session, run_id: str | None, with_closed: bool, limit: int, cursor: str | None) -> None:
     """List approvals: what waits for a decision."""
 
-    async def fetch(reached: Reached) -> Page[ApprovalView]:
-        async def page(limit: int, cursor: str | None) -> Page[ApprovalView]:
-            return await reached.approvals.approvals(
-                run_id=run_id, open_only=not with_closed, limit=limit, cursor=cursor
-            )
+    def fetch(reached: Reached, limit: int, cursor: str | None) -> Awaitable[Page[ApprovalView]]:
+        return reached.approvals.approvals(run_id=run_id, open_only=not with_closed, limit=limit, cursor=cursor)
 
-        return await collect(page, limit=limit, cursor=cursor)
-
-    found = session.ask(fetch)
-    session.output.show_list(
-        found.items,
-        lambda screen: screen.table(_COLUMNS, map(_row, found.items)),
-        next_cursor=found.next_cursor,
-    )
+    show_pages(session, fetch, _COLUMNS, _row, limit=limit, cursor=cursor)
 
 
 _approval_argument = click.argument("approval", metavar="APPROVAL")

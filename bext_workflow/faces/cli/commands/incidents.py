@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 import click
@@ -12,7 +13,7 @@ from bext_workflow.faces.cli.arguments import cursor_option, limit_option
 from bext_workflow.faces.cli.cells import Cell
 from bext_workflow.faces.cli.context import Session
 from bext_workflow.faces.cli.options import Command
-from bext_workflow.faces.cli.paging import collect
+from bext_workflow.faces.cli.paging import show_pages
 from bext_workflow.faces.cli.run_card import answers
 from bext_workflow.faces.cli.values import OneOf, Parsed, parse_json, parse_object
 from bext_workflow.model.json import Json, JsonObject
@@ -36,20 +37,10 @@ _COLUMNS = ("incident", "kind", "step", "workflow", "opened", "reason")
 def list_incidents(session: Session, run_id: str | None, with_resolved: bool, limit: int, cursor: str | None) -> None:
     """List incidents, newest first: what a person must decide."""
 
-    async def fetch(reached: Reached) -> Page[IncidentView]:
-        async def page(limit: int, cursor: str | None) -> Page[IncidentView]:
-            return await reached.operations.incidents(
-                run_id=run_id, open_only=not with_resolved, limit=limit, cursor=cursor
-            )
+    def fetch(reached: Reached, limit: int, cursor: str | None) -> Awaitable[Page[IncidentView]]:
+        return reached.operations.incidents(run_id=run_id, open_only=not with_resolved, limit=limit, cursor=cursor)
 
-        return await collect(page, limit=limit, cursor=cursor)
-
-    found = session.ask(fetch)
-    session.output.show_list(
-        found.items,
-        lambda screen: screen.table(_COLUMNS, map(_row, found.items)),
-        next_cursor=found.next_cursor,
-    )
+    show_pages(session, fetch, _COLUMNS, _row, limit=limit, cursor=cursor)
 
 
 @click.command(cls=Command)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
@@ -14,7 +14,7 @@ from bext_workflow.faces.cli.arguments import REFERENCE, cursor_option, limit_op
 from bext_workflow.faces.cli.cells import Cell
 from bext_workflow.faces.cli.context import Session
 from bext_workflow.faces.cli.options import Command
-from bext_workflow.faces.cli.paging import collect
+from bext_workflow.faces.cli.paging import show_pages
 from bext_workflow.faces.cli.run_card import Card
 from bext_workflow.faces.cli.values import OneOf, Parsed, Tag, WorkflowRef, parse_instant, parse_tag
 from bext_workflow.model.status import IncidentKind, WorkflowStatus
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from bext_workflow.faces.cli.screen import Screen
 
 _RUN_COLUMNS = ("run", "workflow", "status", "step", "created")
+_EVENT_COLUMNS = ("seq", "at", "event", "step", "what")
 
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
@@ -79,18 +80,10 @@ def list_runs(
     name, version = workflow or (None, None)
     query = RunQuery(workflow=name, version=version, **filters)
 
-    async def fetch(reached: Reached) -> Page[RunView]:
-        async def page(limit: int, cursor: str | None) -> Page[RunView]:
-            return await reached.runs.list(msgspec.structs.replace(query, limit=limit, cursor=cursor))
+    def fetch(reached: Reached, limit: int, cursor: str | None) -> Awaitable[Page[RunView]]:
+        return reached.runs.list(msgspec.structs.replace(query, limit=limit, cursor=cursor))
 
-        return await collect(page, limit=limit, cursor=cursor)
-
-    found = session.ask(fetch)
-    session.output.show_list(
-        found.items,
-        lambda screen: screen.table(_RUN_COLUMNS, map(_run_row, found.items), spare="step"),
-        next_cursor=found.next_cursor,
-    )
+    show_pages(session, fetch, _RUN_COLUMNS, _run_row, limit=limit, cursor=cursor, spare="step")
 
 
 @click.command(cls=Command)
@@ -116,19 +109,10 @@ def show(session: Session, run_id: str) -> None:
 def events(session: Session, run_id: str, after: int, limit: int | None) -> None:
     """List the journal of a run, oldest first."""
 
-    async def fetch(reached: Reached) -> Page[EventView]:
-        async def page(limit: int, cursor: str | None) -> Page[EventView]:
-            return await reached.runs.events(run_id, after=int(cursor) if cursor else after, limit=limit)
+    def fetch(reached: Reached, limit: int, cursor: str | None) -> Awaitable[Page[EventView]]:
+        return reached.runs.events(run_id, after=int(cursor) if cursor else after, limit=limit)
 
-        return await collect(page, limit=limit, cursor=None)
-
-    found = session.ask(fetch)
-    session.output.show_list(
-        found.items,
-        lambda screen: screen.table(("seq", "at", "event", "step", "what"), map(_event_row, found.items)),
-        next_cursor=found.next_cursor,
-        go_on="--after",
-    )
+    show_pages(session, fetch, _EVENT_COLUMNS, _event_row, limit=limit, go_on="--after")
 
 
 def _run_row(run: RunView) -> tuple[Cell, ...]:
