@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 RETRY_MS = 1000
 NAP_MS = 500
 PATIENCE_MS = 2000
+UNDO_TRIES = 10
+UNDO_WAITS_MS = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000, 256_000)
 
 WORKS, RETRIES, WAITS, DOUBT, FAILED, STOPPED = "works", "retries", "waits", "doubt", "failed", "stopped"
 
@@ -60,6 +62,7 @@ class Model:
     own: list[str] = field(default_factory=list)
     walk: list[str] | None = None
     undo_attempt: int = 1
+    undo_spent: int = 0
     undo_due: int = 0
     undo_failed: bool = False
     undo_closed: bool = False
@@ -146,8 +149,9 @@ class Model:
         assert self.walk is not None
         if end == "done":
             self._off_the_walk()
-        elif end == "retry":
-            self.undo_attempt, self.undo_due = self.undo_attempt + 1, self.now + RETRY_MS
+        elif end == "retry" and self.undo_spent + 1 < UNDO_TRIES:
+            self.undo_attempt, self.undo_due = self.undo_attempt + 1, self.now + UNDO_WAITS_MS[self.undo_spent]
+            self.undo_spent += 1
         else:
             self.undo_failed, self.status_ = True, "FAILED"
 
@@ -159,7 +163,7 @@ class Model:
             self.undo_closed = True
             return
         self.status_ = ""
-        self.undo_attempt, self.undo_due = self.undo_attempt + 1, 0
+        self.undo_attempt, self.undo_spent, self.undo_due = self.undo_attempt + 1, 0, 0
         if action == "undone":
             self._off_the_walk()
 
@@ -375,7 +379,7 @@ class Model:
     def _walk_back(self) -> None:
         self.walk = self.own[::-1] + [name for name in reversed(self.done) if not self._of(name).hosted]
         self.lines = []
-        self.undo_attempt, self.undo_due = 1, 0
+        self.undo_attempt, self.undo_spent, self.undo_due = 1, 0, 0
         if not self.walk:
             self._ends("COMPENSATED")
 
@@ -387,7 +391,7 @@ class Model:
         else:
             while self._of(self.done.pop()).hosted:
                 pass
-        self.undo_attempt, self.undo_due = 1, 0
+        self.undo_attempt, self.undo_spent, self.undo_due = 1, 0, 0
         if not self.walk:
             self._ends("COMPENSATED")
 
