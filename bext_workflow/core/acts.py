@@ -144,10 +144,13 @@ def _stop(draft: Draft, given: Cancel) -> None:
 
 
 def _cancel_again(draft: Draft, given: Cancel, stop: Stop) -> None:
-    """A cancel may hurry the stop, and what the host began is then a person's cancel; the first reason stays."""
+    """A cancel may hurry the stop, and what the host began is then a person's cancel; the first reason stays.
+
+    A pause that came between the two is over, as with any cancel.
+    """
     if stop.compensate is not given.compensate:
         raise Conflict(f"the run is {draft.state.status} and is already being stopped, {_manner(stop.compensate)}")
-    if stop.kind is not StopKind.CANCEL or (given.now and not stop.now):
+    if stop.kind is not StopKind.CANCEL or (given.now and not stop.now) or draft.state.paused:
         now = given.now or stop.now
         draft.add(StopRequested(act=given.act, by=given.by, reason=stop.reason, compensate=stop.compensate, now=now))
     else:

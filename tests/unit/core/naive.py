@@ -177,8 +177,6 @@ class Model:
             return True
         if self.status_ or self.walk is not None or (self.stop and self.stop_compensates is not compensate):
             return False
-        if self.stop == "cancel":
-            return True
         self.stop, self.stop_compensates, self.paused = "cancel", compensate, False
         self.settle()
         return True

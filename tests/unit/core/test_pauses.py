@@ -297,6 +297,17 @@ def test_a_cancel_lifts_the_pause(live: Callable[[], Saga]) -> None:
     assert saga.status() in (WorkflowStatus.CANCELLED, WorkflowStatus.COMPENSATED)
 
 
+def test_another_cancel_lifts_a_pause_that_came_after_the_first_one() -> None:
+    """§4, P18: "a cancel ends the pause", be the run on its way out already."""
+    saga = Saga(plan(charge())).run(RAISED)
+    saga.cancel()
+    saga.pause()
+    saga.cancel()
+    assert not saga.state.paused
+    saga.answer(Action.NOT_DONE)
+    assert saga.status() is WorkflowStatus.CANCELLED
+
+
 def test_a_paused_undo_cannot_be_cancelled() -> None:
     """§5: refused while the run is being undone, held or not."""
     saga = compensating()
