@@ -32,6 +32,9 @@ _INSERT_WAITING = """
 INSERT INTO runs (rid, run_id, workflow, version, digest, status, step, seq, fence, created_at, started_at, updated_at)
 VALUES (?, ?, ?, ?, ?, 'WAITING', 'hold', 2, 1, 1, 1, 1)
 """
+_INSERT_DEFINITION = (
+    "INSERT INTO definitions (workflow, version, digest, policy, saved, body) VALUES (?, ?, ?, ?, 1, ?)"
+)
 _ADVANCE = "UPDATE runs SET seq = ?, step = ?, updated_at = ? WHERE rid = ? AND fence = 1 AND seq = ? AND inbox = 0"
 _END = """
 UPDATE runs SET seq = 5, step = NULL, updated_at = ?, ended_at = ?, status = 'COMPLETED', wake_at = NULL, owner = NULL
@@ -99,11 +102,17 @@ def fill_waiting(path: Path, runs: int, definition: WorkflowDefinition) -> None:
     connection.execute("BEGIN")
     key = definition.id, definition.version, definition.digest
     body = write_definition(definition).decode()
-    connection.execute("INSERT INTO definitions (workflow, version, digest, body) VALUES (?, ?, ?, ?)", (*key, body))
+    connection.execute(_INSERT_DEFINITION, (*key, definition.policy, body))
     wait = WaitOpened(step="hold", visit=1, wait=WaitFor(signal="go"))
     for rid in range(1, runs + 1):
         created = RunCreated(
-            run_id=str(uuid_utils.uuid7()), workflow=key[0], version=key[1], digest=key[2], context=EMPTY, begun=True
+            run_id=str(uuid_utils.uuid7()),
+            workflow=key[0],
+            version=key[1],
+            digest=key[2],
+            policy=definition.policy,
+            context=EMPTY,
+            begun=True,
         )
         connection.execute(_INSERT_WAITING, (rid, created.run_id, *key))
         for seq, (kind, data) in enumerate(rows([created, wait]), 1):
