@@ -145,6 +145,7 @@ def step_completed(state: State, event: StepCompleted, at: int) -> Changes:
         undo_data=event.undo_data,
         index=branch.index,
         item=item_of(state, branch),
+        child=branch.child,
         before=state.pending,
     )
     pivoted = state.pivoted or state.plan.step(event.step).pivot
@@ -182,7 +183,8 @@ def _own(state: State, event: StepFailed | BranchSettled) -> Changes:
     if not event.own:
         return {}
     branch = state.branch(event.branch)
-    own = OwnVisit(event.branch, event.step, event.visit, branch.place, branch.index, item_of(state, branch))
+    item, child = item_of(state, branch), branch.child
+    own = OwnVisit(event.branch, event.step, event.visit, branch.place, branch.index, item, child)
     return {"own": (*state.own, own)}
 
 
@@ -232,6 +234,7 @@ def _on_top(pending: Completed | None, visits: Iterable[OwnVisit]) -> Completed 
             index=own.index,
             item=own.item,
             own=True,
+            child=own.child,
             before=pending,
         )
     return pending
@@ -316,7 +319,8 @@ def run_reopened(state: State, event: RunReopened, at: int) -> Changes:
 def _taken_up(state: State, new_visit: bool, at: int) -> Changes:
     """Every branch that had failed, or was stopped for it, goes on where it stood. Losers have settled for good.
 
-    What a visit that goes on may have done is for its own end to say; one that is left behind is to be undone.
+    What a visit that goes on may have done is for its own end to say; one that is left behind is to be undone. So is
+    what a child has done: the visit goes on with another one.
     """
     after, left = state, set[int]()
     lost = {branch.id for branch in state.branches if is_loser(state, branch)}
@@ -329,12 +333,13 @@ def _taken_up(state: State, new_visit: bool, at: int) -> Changes:
         else:
             after = replace(after, **_renewed(after, branch.id, at))
     after = refilled(after, at)
+    behind = (own for own in state.own if own.branch in left or (own.child is not None and own.branch not in lost))
     return {
         "branches": after.branches,
         "groups": after.groups,
         "visits": after.visits,
         "places": after.places,
-        "pending": _on_top(state.pending, (own for own in state.own if own.branch in left)),
+        "pending": _on_top(state.pending, behind),
         "own": tuple(own for own in state.own if own.branch in lost),
     }
 

@@ -138,6 +138,8 @@ def _walk_on(draft: Draft, given: ChildEnd) -> None:
     if undo.phase is Phase.HELD:
         return  # a person is asked, and a retry looks at the child again
     if given.left or given.status is WorkflowStatus.COMPLETED:
+        if undo.phase is Phase.READY:
+            return  # nobody has told the child to undo anything yet: it is told now, and its answer counts
         backward.compensation_failed(draft, f"it could not be undone: {_end_of(given)}")
     else:
         backward.off_the_list(draft, entry, attempt=undo.attempt)

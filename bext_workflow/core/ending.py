@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bext_workflow.core.draft import Draft
-from bext_workflow.core.lineage import child_of
 from bext_workflow.model.event import (
     CompensationStarted,
     RunCancelled,
@@ -52,7 +51,7 @@ def nothing_to_undo(draft: Draft, entry: Completed) -> bool:
     """Steps of a plugin without undo, the host's own waits, and a child that there never was."""
     step = draft.state.plan.step(entry.step)
     if step.workflow is not None:
-        return child_of(draft.state, entry.step, entry.visit, entry.place) is None
+        return entry.child is None
     return not draft.state.plan.undoes or step.waits
 
 

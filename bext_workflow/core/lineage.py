@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bext_workflow.core.forks import undo_target
-from bext_workflow.core.state import Branch, State, visit_key, visit_name
+from bext_workflow.core.state import Branch, State, visit_key
 from bext_workflow.model.json import EMPTY, Document, JsonObject, dumps, same_json
 
 
@@ -13,16 +13,10 @@ def child_key(state: State, branch: Branch) -> str:
     return key if branch.attempt == 1 else f"{key}~{branch.attempt}"
 
 
-def child_of(state: State, step: str, visit: int, place: str) -> str | None:
-    """The id of the last child of a visit."""
-    found: str | None = state.children.get(visit_name(step, visit, place))
-    return found
-
-
 def undone_child(state: State) -> str | None:
     """The child whose undo is next, or under way; None if what is undone is a step of the plugin's."""
     entry = undo_target(state)
-    return None if entry is None else child_of(state, entry.step, entry.visit, entry.place)
+    return None if entry is None else entry.child
 
 
 def result_of(state: State) -> Document:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from bext_workflow.core.moves import Changes, moved_on, of_branch, parked, written
-from bext_workflow.core.state import Answer, Phase, Signal, State, visit_name
+from bext_workflow.core.state import Answer, Phase, Signal, State
 from bext_workflow.model.event import (
     AnswerReceived,
     AnswerTaken,
@@ -79,9 +79,7 @@ def wait_reminded(state: State, event: WaitReminded, at: int) -> Changes:
 
 
 def child_started(state: State, event: ChildStarted, at: int) -> Changes:
-    name = visit_name(event.step, event.visit, state.branch(event.branch).place)
-    waiting = parked(state, event.branch, WaitFor(child=event.run_id))
-    return waiting | {"children": state.children.merged({name: event.run_id})}
+    return parked(state, event.branch, WaitFor(child=event.run_id))
 
 
 def child_ended(state: State, event: ChildEnded, at: int) -> Changes:

@@ -165,6 +165,7 @@ class OwnVisit(msgspec.Struct, frozen=True):
     place: str = ""
     index: int | None = None
     item: Json = None
+    child: str | None = None
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
@@ -222,9 +223,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     has ended; `notices`: the endings that the plugin has not been told of yet. The run's own time runs from
     `timed_from` on.
 
-    `versions`: what its children are runs of, (version, digest) by workflow. `children`: the last child of each visit,
-    by the visit's name; `child_endings`: how many ends of a child are known, by its id. A child has a `parent`, the
-    context that it was `given`, and `reports` that the parent has not had yet.
+    `versions`: what its children are runs of, (version, digest) by workflow. `child_endings`: how many ends of a child
+    are known, by its id. A child has a `parent`, the context that it was `given`, and `reports` that the parent has not
+    had yet.
     """
 
     plan: Plan
@@ -269,7 +270,6 @@ class State(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     updated_at: int = 0
     ended_at: int | None = None
     versions: dict[str, tuple[int, str]] = {}
-    children: Layers = Layers()
     child_endings: Layers = Layers()
     parent: Parent | None = None
     given: JsonObject = {}

@@ -297,11 +297,17 @@ def _branch_due(state: State, branch: Branch) -> Iterator[int]:
 def _expires(state: State) -> bool:
     """Whether the run's own time matters now: undo and a stop ignore it (semantics §5).
 
-    Past a pivot a person is asked where to go from each branch, once it is known what its last attempt has done.
+    Past a pivot a person is asked where to go from each branch, once it is known what its last attempt, or its child,
+    has done.
     """
     if state.stop is not None or state.compensating or not state.branches:
         return False
-    return not (state.pivoted and any(branch.phase in (Phase.STARTED, Phase.IN_DOUBT) for branch in state.branches))
+    return not (state.pivoted and any(map(_acts, state.branches)))
+
+
+def _acts(branch: Branch) -> bool:
+    """Whether it is not known yet what the branch's step has done."""
+    return branch.phase in (Phase.STARTED, Phase.IN_DOUBT) or branch.child is not None
 
 
 def _undo_held(state: State) -> bool:

@@ -16,7 +16,8 @@ class Completed(msgspec.Struct, frozen=True, kw_only=True):
     """One visit that has something to undo, linked to those that completed before it (newest first).
 
     `updates` and `undo_data` are that visit's own, `item` and `index` those of its map. `own` marks the failed visit
-    that may have acted and whose undo runs first (`compensate_on_failure`); it never completed.
+    that may have acted and whose undo runs first (`compensate_on_failure`); it never completed. `child`: the run that
+    the visit was, if it was one.
     """
 
     step: str
@@ -28,6 +29,7 @@ class Completed(msgspec.Struct, frozen=True, kw_only=True):
     index: int | None = None
     item: Json = None
     own: bool = False
+    child: str | None = None
     before: Completed | None = None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from bext_workflow.core.children import nothing_left
@@ -214,6 +216,78 @@ def test_a_loser_that_is_a_child_is_undone_before_the_join_opens() -> None:
     assert saga.due(Execute).step == "c"
 
 
+def test_an_end_before_the_undo_is_asked_for_is_no_failed_undo() -> None:
+    """§7: a person has taken the child forward meanwhile; it has completed, and can be undone."""
+    saga = ordered()
+    saga.child_ends(FAILED, left=True)
+    assert saga.child_ends(COMPLETED, ending=2) == ["child_ended"]
+    saga.undo_child()
+    saga.child_ends(COMPENSATED, ending=3)
+    assert saga.due(Compensate).step == "pay"
+
+
+def raced(need: Literal["all", "any"] = "all") -> Saga:
+    """A child on one branch, `b` on the other."""
+    race = step("a", next=("ship", "b"), join=JoinDefinition(at="c", need=need))
+    saga = Saga(plan(race, calls(next="c"), step("b", next="c"), step("c"))).run(done())
+    saga.give(ChildCalled(branch=1, key=f"{RUN_ID}:ship", run_id=CHILD_ID))
+    return saga
+
+
+def test_a_loser_whose_child_still_runs_has_it_stopped_and_undone() -> None:
+    """§7: the join opens when the child has ended."""
+    saga = raced("any")
+    saga.give(Finished(branch=2, end=done()))
+    assert saga.stop_child() == StopChild(branch=1, run_id=CHILD_ID, compensate=True, now=False)
+    assert (saga.idle(), saga.status()) == (True, WorkflowStatus.RUNNING)
+    saga.child_ends(COMPENSATED)
+    assert (saga.due(Execute).step, saga.to_undo) == ("c", ["b", "a"])
+
+
+def test_a_loser_whose_child_completes_all_the_same_is_undone_before_the_join_opens() -> None:
+    saga = raced("any")
+    saga.give(Finished(branch=2, end=done()))
+    saga.stop_child()
+    saga.child_ends(COMPLETED)
+    saga.undo_child()
+    assert saga.idle()
+    saga.child_ends(COMPENSATED, ending=2)
+    assert (saga.due(Execute).step, saga.to_undo) == ("c", ["b", "a"])
+
+
+def test_a_losers_child_that_cannot_be_undone_is_a_persons() -> None:
+    """§7: a failing undo of a loser suspends the run."""
+    saga = raced("any")
+    saga.give(Finished(branch=2, end=done()))
+    saga.stop_child()
+    saga.child_ends(FAILED, left=True)
+    saga.undo_child(refused="no way back")
+    assert (saga.status(), saga.incident.kind) == (WorkflowStatus.SUSPENDED, IncidentKind.COMPENSATION_FAILED)
+    saga.answer(Action.RETRY)
+    saga.undo_child(undone=True)
+    assert saga.due(Execute).step == "c"
+
+
+def test_a_retry_does_not_forget_what_the_child_before_has_left_in_place() -> None:
+    """P15: the visit goes on with another child, and the walk back goes through both."""
+    saga = raced()
+    saga.give(Finished(branch=2, end=NO_AND_LEAVE))
+    saga.stop_child()
+    saga.child_ends(CANCELLED, left=True)
+    assert (saga.status(), saga.left) == (FAILED, ("a", "ship"))
+    saga.reopen()
+    (action,) = [one for one in work(saga.state, NOON) if isinstance(one, CallChild)]
+    assert action.key == f"{RUN_ID}:ship~2"
+    saga.give(ChildCalled(branch=1, key=action.key, run_id="r-3"))
+    saga.child_ends(COMPLETED, key=action.key, run_id="r-3")
+    saga.give(Finished(branch=2, end=NO))
+    undone = []
+    while saga.to_undo != ["a"]:
+        undone.append(saga.due(UndoChild).run_id)
+        saga.undo_child(undone=True)
+    assert undone == ["r-3", CHILD_ID]
+
+
 # Stop
 
 
@@ -275,6 +349,30 @@ def test_past_a_pivot_a_retry_makes_another_child() -> None:
     saga.call_child("r-3")
     saga.child_ends(COMPLETED, key=f"{RUN_ID}:ship~2", run_id="r-3", parcel="p-1")
     assert saga.state.context.get("ship") == {"parcel": "p-1"}
+
+
+def test_past_a_pivot_the_runs_own_time_waits_for_the_child() -> None:
+    """§5: a person is asked once it is known what the child has done; a retry then makes no second one beside it."""
+    steps = step("pay", pivot=True), calls(), step("thank")
+    saga = Saga(plan(*steps, timeout_ms=1_000)).run(done(paid=True))
+    saga.call_child()
+    saga.wait(2_000)
+    assert (saga.idle(), wake_at(saga.state)) == (True, None)
+    saga.child_ends(COMPLETED, parcel="p-1")
+    assert saga.state.context.get("ship") == {"parcel": "p-1"}
+    saga.expire()
+    assert (saga.incident.kind, saga.incident.step) == (IncidentKind.STUCK_AFTER_PIVOT, "thank")
+    saga.answer(Action.RETRY)
+    assert saga.due(Execute).step == "thank"
+
+
+def test_a_pause_does_not_hold_what_the_child_tells_and_nothing_new_starts() -> None:
+    saga = ordered()
+    saga.pause()
+    saga.child_ends(COMPLETED, parcel="p-1")
+    assert (saga.idle(), saga.state.context.get("ship")) == (True, {"parcel": "p-1"})
+    saga.resume()
+    assert saga.due(Execute).step == "thank"
 
 
 def test_past_a_pivot_a_person_may_say_what_the_child_would_have_given() -> None:
