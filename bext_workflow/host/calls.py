@@ -35,6 +35,7 @@ class Calls:
         self._plugin = plugin
         self._progress = progress
         self._context_bytes = context_bytes
+        self._child_endings = progress.state.child_endings
 
     def hook(self, action: PluginCall) -> Hook | None:
         """What the plugin has for the call."""
@@ -133,13 +134,17 @@ class Calls:
         return told
 
     def _within_limit(self, branch: int, end: End, call: invoke.Call) -> End:
-        """Refuses updates that would make the context too large. The running sum only ever overstates the size."""
+        """Refuses updates that would make the context too large. The running sum only ever overstates the size.
+
+        It does not see what children have given: after the end of one, the size is measured.
+        """
         if not isinstance(end, Continued | Parked):
             return end
-        self._context_bytes += len(end.updates.text)
-        if self._context_bytes <= self._shop.context_bytes:
-            return end
         state: State = self._progress.state
+        self._context_bytes += len(end.updates.text)
+        if self._context_bytes <= self._shop.context_bytes and state.child_endings is self._child_endings:
+            return end
+        self._child_endings = state.child_endings
         size = len(dumps(state.context_of(branch).merged(end.updates.value).to_dict()))
         if size <= self._shop.context_bytes:
             self._context_bytes = max(size, self._context_bytes // 2)

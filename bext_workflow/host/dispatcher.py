@@ -251,9 +251,6 @@ class Dispatcher:
             run = loaded.run
 
     def _launch(self, held: Held) -> None:
-        for branch in held.state.branches:
-            if branch.child is not None:
-                self._shop.adopt(branch.child)
         driver = Driver(self._shop, held)
         self._active[held.rid] = driver
         self._idle.clear()

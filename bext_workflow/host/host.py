@@ -22,6 +22,7 @@ from bext_workflow.host.committer import Committer
 from bext_workflow.host.deadlines import Deadlines
 from bext_workflow.host.dispatcher import Dispatcher
 from bext_workflow.host.driver import Driver
+from bext_workflow.host.family import descendants
 from bext_workflow.host.invoke import Invoker
 from bext_workflow.host.patience import patiently
 from bext_workflow.host.plans import RegistryPlans
@@ -231,6 +232,8 @@ class Host:
         await self.plans.refuse_changed_graphs()
         await self.plans.keep_definitions()
         self._signs_with = await self._store.secret(tokens.SIGNED_WITH)
+        if self._only is not None and self._family is not None:
+            self._family |= await descendants(self._store, self._only)
         await self._count_open_incidents()
         async with lifespans.opened(self._registry.plugins), anyio.create_task_group() as tasks:
             self._tasks = tasks

@@ -215,6 +215,21 @@ def test_a_parents_failure_rolls_back_a_completed_child(place: Place) -> None:
     assert [one["step"] for one in effects(place) if one["what"] == "done"] == ["pay", "pick", "post", "thank"]
 
 
+def test_a_command_that_was_killed_while_a_child_is_undone_can_be_typed_again(place: Place) -> None:
+    """P16, without a host: the run waits for its child, and who drives the run drives that too."""
+    hold = place.folder / "hold"
+    hold.touch()
+    words = "runs", "start", "order", "--input", '{"count": 0, "fails": "thank"}', "--key", "k-1", "--wait"
+    with place.process(*words) as command:
+        until(lambda: any(one["what"] == "undone" for one in effects(place)), "the first undo")
+        command.send_signal(signal.SIGKILL)
+        assert command.wait() == -signal.SIGKILL
+    hold.unlink()
+    assert place(*words).code == 10
+    undone = [one["step"] for one in effects(place) if one["what"] == "undone"]
+    assert list(dict.fromkeys(undone)) == ["post", "pick", "pay"]
+
+
 # Schedules
 
 

@@ -13,13 +13,14 @@ import pytest
 
 from bext_workflow.errors import Conflict, NotFound
 from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
-from bext_workflow.model.fork import MapDefinition
+from bext_workflow.model.fork import JoinDefinition, MapDefinition
 from bext_workflow.model.origin import MAX_NESTED
 from bext_workflow.model.outcome import StepOutcome
+from bext_workflow.model.run import WorkflowRun
 from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
 from bext_workflow.model.view import RunView
-from bext_workflow.service.protocols import RunQuery, SignalRequest
-from tests.integration.host.support import Calls, Desk, Hosted, desk, hosting, saga, step, workflow
+from bext_workflow.service.protocols import ForkRequest, RunQuery, SignalRequest
+from tests.integration.host.support import CONTEXT_BYTES, Calls, Desk, Hosted, desk, hosting, saga, step, workflow
 
 FAIL = StepOutcome.Fail("no", compensate=True)
 LEAVE = StepOutcome.Fail("no", compensate=False)
@@ -158,6 +159,54 @@ async def test_a_command_that_drives_one_run_drives_its_children_too(tmp_path: P
         assert await hosted.status(other) is WorkflowStatus.PENDING
 
 
+async def test_a_command_that_comes_back_to_a_run_drives_the_children_that_it_has(tmp_path: Path) -> None:
+    """§11: the run itself is not due while its child works, and that while its own does."""
+    inner = workflow("label", id_="labelling")
+    shipping = workflow("pick", step("print", workflow="labelling"), id_="shipping")
+    calls = Calls(label=[StepOutcome.Wait(signal="printed")])
+    served = saga(calls, *shop("thank", shipping=shipping), inner)
+    async with desk(served, tmp_path / "bext.db") as desked:
+        run_id = await desked.start()
+    async with hosting(served, tmp_path / "bext.db", only=run_id) as hosted:
+        child = await until_child(hosted, run_id)
+        await hosted.until_kind(child.run_id, "child_started")
+        innermost = await child_of(hosted, child.run_id, "print")
+        await hosted.reaches(innermost.run_id, WorkflowStatus.WAITING)
+    async with hosting(served, tmp_path / "bext.db", only=run_id) as hosted:
+        await signal(hosted, innermost.run_id, "printed")
+        assert (await hosted.settled(run_id)).status is WorkflowStatus.COMPLETED
+
+
+async def test_what_a_child_gives_counts_in_the_context_of_its_parent() -> None:
+    """P46: the step that comes after it may not add what would be too much with it."""
+    calls = Calls(
+        post=[continues(label="x" * (CONTEXT_BYTES * 2 // 3))], thank=[continues(card="x" * (CONTEXT_BYTES // 2))]
+    )
+    async with hosting(saga(calls, *shop("thank"))) as hosted:
+        run = await hosted.settled(await hosted.start())
+
+    assert run.status is WorkflowStatus.COMPENSATED
+    assert run.failure is not None
+    assert f"over the limit of {CONTEXT_BYTES}" in run.failure
+
+
+async def test_a_fork_at_a_child_starts_a_child_of_its_own_and_never_undoes_the_first() -> None:
+    """§13: new id, new keys."""
+    calls = Calls(thank=[continues(), FAIL])
+    async with hosting(saga(calls, *shop("thank"))) as hosted:
+        run_id = await hosted.start()
+        await hosted.settled(run_id)
+        first = await child_of(hosted, run_id)
+        forked = await hosted.service.fork(run_id, ForkRequest(step="ship"))
+        run = await hosted.settled(forked.run.run_id)
+        second = await child_of(hosted, run.run_id)
+        first = await hosted.get(first.run_id)
+
+    assert second.key == f"{run.run_id}:ship"
+    assert (run.status, second.status) == (WorkflowStatus.COMPENSATED, WorkflowStatus.COMPENSATED)
+    assert first.status is WorkflowStatus.COMPLETED
+
+
 async def test_each_item_of_a_map_ships_in_a_run_of_its_own() -> None:
     """P10: the last one fails; those that had shipped are undone, in the reverse order of their ends."""
     order = workflow(
@@ -239,6 +288,17 @@ async def test_an_undo_that_fails_in_the_child_is_answered_there_and_tried_again
     assert calls.made[-4:] == ["undo_post", "undo_pick", "undo_pick", "undo_pay"]
 
 
+async def test_a_person_may_say_that_a_child_past_its_pivot_is_undone() -> None:
+    """P15: the run can end COMPENSATED then."""
+    shipping = workflow("pick", step("post", pivot=True), id_="shipping")
+    calls = Calls(thank=[FAIL])
+    async with hosting(saga(calls, *shop("thank", shipping=shipping))) as hosted:
+        run_id = await hosted.start()
+        await hosted.settled(run_id)
+        await hosted.resolve(run_id, Action.UNDONE)
+        assert (await hosted.settled(run_id)).status is WorkflowStatus.COMPENSATED
+
+
 # Stop
 
 
@@ -271,16 +331,52 @@ async def test_a_cancel_without_undo_leaves_in_place_what_the_child_did_too() ->
     assert not any(made.startswith("undo") for made in calls.made)
 
 
-async def test_a_child_that_wins_against_the_cancel_is_undone() -> None:
-    """P18: its last step completes although it was to stop; what it did is undone all the same."""
-    calls = Calls()
-    shipping = workflow("pick", step("post", pivot=True), id_="shipping")
-    calls = Calls(thank=[FAIL])
-    async with hosting(saga(calls, *shop("thank", shipping=shipping))) as hosted:
+async def test_a_last_step_of_the_child_that_completes_under_the_cancel_is_undone() -> None:
+    """P18: it was running when the cancel came, and is not interrupted."""
+    posted = asyncio.Event()
+
+    async def post(_: WorkflowRun) -> StepOutcome:
+        await posted.wait()
+        return StepOutcome.Continue()
+
+    calls = Calls(post=[post])
+    async with hosting(saga(calls, *shop("thank"))) as hosted:
         run_id = await hosted.start()
-        await hosted.settled(run_id)
-        await hosted.resolve(run_id, Action.UNDONE)
-        assert (await hosted.settled(run_id)).status is WorkflowStatus.COMPENSATED
+        await calls.until("post")
+        child = await child_of(hosted, run_id)
+        await hosted.cancel(run_id)
+        await hosted.until_kind(run_id, "child_stop_asked")
+        posted.set()
+        run, child = await hosted.settled(run_id), await hosted.settled(child.run_id)
+
+    assert (run.status, child.status) == (WorkflowStatus.COMPENSATED, WorkflowStatus.COMPENSATED)
+    assert calls.made == ["pay", "pick", "post", "undo_post", "undo_pick", "undo_pay"]
+
+
+async def test_a_branch_that_the_join_has_no_need_of_takes_its_running_child_with_it() -> None:
+    """§7: the join opens once the child is undone."""
+    order = workflow(
+        step("race", next=("ship", "fetch"), join=JoinDefinition(at="thank", need="any")),
+        step("ship", workflow="shipping", next="thank"),
+        step("fetch", next="thank"),
+        "thank",
+    )
+    picked = asyncio.Event()
+
+    async def fetch(_: WorkflowRun) -> StepOutcome:
+        await picked.wait()
+        return StepOutcome.Continue()
+
+    calls = Calls(post=[StepOutcome.Wait(signal="posted")], fetch=[fetch])
+    async with hosting(saga(calls, order, shop()[1])) as hosted:
+        run_id = await hosted.start()
+        child = await until_child(hosted, run_id)
+        await hosted.reaches(child.run_id, WorkflowStatus.WAITING)
+        picked.set()
+        run, child = await hosted.settled(run_id), await hosted.settled(child.run_id)
+
+    assert (run.status, child.status) == (WorkflowStatus.COMPLETED, WorkflowStatus.COMPENSATED)
+    assert calls.made[-3:] == ["undo_post", "undo_pick", "thank"]
 
 
 # Crashes
