@@ -42,6 +42,7 @@ _DEADLINE_S = 30
 
 REPORT = WorkflowDefinition(id="report", steps=(StepDefinition(name="write", timeout_ms=0),))
 REPORT_2 = WorkflowDefinition(id="report", version=2, steps=(StepDefinition(name="write", timeout_ms=0),))
+BUNDLE = WorkflowDefinition(id="bundle", steps=(StepDefinition(name="inner", workflow="report"),))
 OTHER = WorkflowDefinition(id="other", steps=(StepDefinition(name="write", timeout_ms=0),))
 
 
@@ -162,7 +163,7 @@ def registry(work: Work, *schedules: ScheduleDefinition) -> Registry:
         version="1",
         entry_point="shop",
         hooks=frozenset(),
-        definitions=(REPORT, REPORT_2, OTHER),
+        definitions=(REPORT, REPORT_2, OTHER, BUNDLE),
         schedules=schedules,
         run_step=Hook(work.run_step, is_async=True),
     )

@@ -324,6 +324,15 @@ def test_a_card_shows_what_to_type_next(capfd: Captured) -> None:
     assert f"  try again from exactly there:\n    {line}\n" in out
 
 
+def test_a_card_shows_the_parent_of_a_run_and_the_runs_that_its_steps_are(capfd: Captured) -> None:
+    steps = [msgspec.structs.replace(STEP, step="ship", visit=2, child="0193-child")]
+    call(Shelf(msgspec.structs.replace(RUN, parent="0193-parent", steps=steps)), "-o", "table", "runs", "show", "0193")
+
+    lines = [line.split() for line in capfd.readouterr().out.splitlines()]
+    assert ["parent", "0193-parent"] in lines
+    assert lines[lines.index(["Sub-workflows"]) + 1] == ["ship", "#2", "0193-child"]
+
+
 def test_a_card_shows_what_the_run_waits_for_and_what_to_type(capfd: Captured) -> None:
     call(Shelf(WAITING), "-c", "x.toml", "-o", "table", "runs", "show", "0193")
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from bext_workflow.host.schedules import LOOK_MS, PATIENCE_MS
 from bext_workflow.model.schedule import SlotResult
+from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.model.view import instant
 from bext_workflow.ports import telemetry as names
 from bext_workflow.ports.store import RunFilter
@@ -51,6 +52,16 @@ async def test_version_that_is_stated_is_the_one_that_is_started(clock: FakeCloc
     async with hosting(schedule(version=1), clock=clock) as at:
         await at.passes(HOUR)
         assert [made.version for made in at.work.made] == [1]
+
+
+async def test_slot_starts_a_run_with_sub_workflows_whose_versions_are_fixed_by_then(clock: FakeClock) -> None:
+    async with hosting(schedule(workflow="bundle"), clock=clock) as at:
+        await at.passes(HOUR)
+        (made,) = at.work.made
+        assert (made.workflow, made.version) == ("report", 2)
+        runs = {run.workflow: run for run in await at.store.runs(RunFilter(), limit=9)}
+        assert runs["report"].key == f"{runs['bundle'].run_id}:inner"
+        assert {run.status for run in runs.values()} == {WorkflowStatus.COMPLETED}
 
 
 async def test_several_slots_follow_one_another(clock: FakeClock) -> None:
