@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from bext_workflow.model.json import Json, JsonObject
 
 _LONGEST = 300
@@ -19,10 +17,7 @@ def schema_fault(schema: JsonObject) -> str | None:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         return f"at {error.json_path}: {_short(error.message)}"
-    for reference in _references(schema):
-        if not isinstance(reference, str) or not reference.startswith("#"):
-            return f"it refers to {reference!r}: nothing is fetched, so that what it refers to must stand in it"
-    return None
+    return _reference_fault(schema)
 
 
 def value_fault(schema: JsonObject, value: Json) -> tuple[str, str] | None:
@@ -31,21 +26,40 @@ def value_fault(schema: JsonObject, value: Json) -> tuple[str, str] | None:
     from jsonschema.exceptions import best_match
     from referencing import Registry
 
-    error = best_match(Draft202012Validator(schema, registry=Registry()).iter_errors(value))
+    try:
+        error = best_match(Draft202012Validator(schema, registry=Registry()).iter_errors(value))
+    except RecursionError:  # a schema that refers to itself goes as deep as the value does, several calls a level
+        return "$", "it is nested too deeply to be checked"
     return None if error is None else (error.json_path, _short(error.message))
 
 
-def _references(schema: Json) -> Iterator[Json]:
-    match schema:
-        case dict():
-            yield from (value for key, value in schema.items() if key in ("$ref", "$dynamicRef"))
-            for value in schema.values():
-                yield from _references(value)
-        case list():
-            for value in schema:
-                yield from _references(value)
-        case _:
-            return
+def _reference_fault(schema: JsonObject) -> str | None:
+    """The first reference that leads to no schema within this one; None if all do. The registry fetches nothing."""
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    root = DRAFT202012.create_resource(schema)
+    found = [(root, Registry().resolver_with_root(root))]
+    for place, resolver in found:
+        found += [(part, resolver.in_subresource(part)) for part in place.subresources()]
+    schemas = {id(place.contents) for place, _ in found}
+    for place, resolver in found:
+        for reference in _references(place.contents):
+            try:
+                target = resolver.lookup(reference).contents
+            except (Unresolvable, ValueError):  # the latter for a word where an array wants a number
+                target = None
+            if id(target) not in schemas:
+                return f"it refers to {reference!r}, which is no schema in it; nothing is fetched"
+    return None
+
+
+def _references(schema: Json) -> list[str]:
+    """What one schema refers to; those within it say it for themselves."""
+    if not isinstance(schema, dict):
+        return []
+    return [target for key in ("$ref", "$dynamicRef") if isinstance(target := schema.get(key), str)]
 
 
 def _short(message: str) -> str:

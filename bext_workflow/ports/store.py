@@ -445,7 +445,10 @@ class Store(Protocol):
         """Those of the newest runs first (by id), older than the approval `before`."""
 
     async def approval(self, prefix: str) -> Sequence[ApprovalRow]:
-        """Approvals whose id begins with `prefix`, open ones first, two at most."""
+        """Approvals whose id begins with `prefix`, two at most: the one of just that id first, then open ones.
+
+        Ids are keys of visits: that of a second visit begins with that of the first.
+        """
 
     async def audit(self, *, limit: int, before: int | None = None) -> Sequence[AuditRow]:
         """Newest first."""

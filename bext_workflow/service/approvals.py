@@ -83,6 +83,8 @@ class ApprovalService:
 
     async def _find(self, prefix: str) -> ApprovalRow:
         found = await self._store.approval(prefix) if prefix else []
+        if found and found[0].id == prefix:  # a whole id is nothing else's beginning: an old one decides no later one
+            found = found[:1]
         still_open = [row for row in found if row.closed_at is None]
         if len(still_open) > 1:
             raise Conflict(f"more than one open approval begins with {prefix!r}", mend="give more of the id")

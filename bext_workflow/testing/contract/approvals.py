@@ -79,6 +79,15 @@ class ApprovalsContract(StoreCase):
         assert [found.id for found in await store.approval(board.id)] == [board.id]
         assert list(await store.approval("%")) == []
 
+    async def test_approval_whose_whole_id_it_is_comes_before_open_ones_that_begin_with_it(self, store: Store) -> None:
+        """§9: an old approval must not approve a later request."""
+        run = await started(store)
+        ask, second, _ = await asked(store, run, "ask", "ask#2", "ask#3")
+        run = await row(store, run.rid)
+        await committed(store, replace(following(run), decided=((ask.id, {"how": "rejected"}),)))
+
+        assert [found.id for found in await store.approval(ask.id)] == [ask.id, second.id]
+
     async def test_secret_stays_what_it_is_and_each_name_has_its_own(self, store: Store) -> None:
         secret = await store.secret("a")
         assert len(secret) == 32

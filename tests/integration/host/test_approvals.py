@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from bext_workflow.errors import Conflict, Gone, InvalidJson, NotAllowed, NotFound, UsageError
 from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
+from bext_workflow.model.fork import JoinDefinition, MapDefinition
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.outcome import StepOutcome
 from bext_workflow.model.run import WorkflowRun
@@ -134,6 +136,39 @@ async def test_a_decision_comes_once_and_a_signal_never_decides() -> None:
             await office(hosted).decide("f", DecideRequest(approved=True))
 
 
+async def test_the_id_of_an_approval_that_is_over_decides_no_later_one() -> None:
+    """§9: an old approval must not approve the second request. `RUN:ask` is how `RUN:ask#2` begins."""
+    async with hosting(saga(Calls(), workflow("draft", approval(on_reject="draft"), "welcome"))) as hosted:
+        run_id = await asked(hosted)
+        await office(hosted).decide(f"{run_id}:ask", DecideRequest(approved=False))
+        await hosted.until_kind(run_id, "wait_opened", 2)
+        with pytest.raises(Gone, match=f"{run_id}:ask is over"):
+            await office(hosted).decide(f"{run_id}:ask", DecideRequest(approved=True))
+        await office(hosted).decide(run_id, DecideRequest(approved=True))
+        await hosted.reaches(run_id, WorkflowStatus.COMPLETED)
+
+
+async def test_a_whole_id_names_one_approval_though_others_begin_with_it() -> None:
+    asks = [
+        step(name, next="pack", wait=WaitDefinition(signal=name, approval=ApprovalDefinition()))
+        for name in ("ask", "ask_the_board", "ask_the_law")
+    ]
+    split = step("split", next=("ask", "ask_the_board", "ask_the_law"), join=JoinDefinition(at="pack"))
+    async with hosting(saga(Calls(), workflow(split, *asks, "pack"))) as hosted:
+        run_id = await asked(hosted)
+        with pytest.raises(Conflict, match="more than one open approval"):
+            await office(hosted).decide(f"{run_id}:as", DecideRequest(approved=True))
+        for name in ("ask", "ask_the_law"):
+            await office(hosted).decide(f"{run_id}:{name}", DecideRequest(approved=True, comment=name))
+        await hosted.until_kind(run_id, "wait_ended", 2)
+        with pytest.raises(Gone, match=f"{run_id}:ask is over"):
+            await office(hosted).decide(f"{run_id}:ask", DecideRequest(approved=True))
+        await office(hosted).decide(run_id, DecideRequest(approved=True, comment="ask_the_board"))
+        run = await hosted.reaches(run_id, WorkflowStatus.COMPLETED)
+    assert isinstance(run.context, dict)
+    assert [run.context[one.name]["comment"] for one in asks] == [one.name for one in asks]
+
+
 async def test_a_reminder_and_then_the_edge_of_the_time_out() -> None:
     """P21: once each, in order, while a host is there."""
     clock, calls = FakeClock(), Calls()
@@ -205,6 +240,44 @@ async def test_a_token_works_before_its_wait_is_durable_and_is_the_same_for_ever
     assert run.status is WorkflowStatus.COMPLETED
     assert run.context == {"paid": {"paid": 12}}
     assert tokens[0] == tokens[1]
+
+
+async def test_a_token_is_for_the_next_visit_of_its_step_and_an_old_one_decides_nothing() -> None:
+    """§9: an old approval must not approve the second request."""
+    tokens: list[str] = []
+
+    def draft(run: WorkflowRun) -> StepOutcome.Continue:
+        tokens.append(run.wait_token_for("ask"))
+        return StepOutcome.Continue()
+
+    definition = workflow("draft", approval(on_reject="draft"), "welcome")
+    async with hosting(saga(Calls(draft=[draft, draft]), definition)) as hosted:
+        run_id = await asked(hosted)
+        await office(hosted).complete(tokens[0], CompleteRequest(approved=False))
+        await hosted.until_kind(run_id, "wait_opened", 2)
+        with pytest.raises(Gone):
+            await office(hosted).complete(tokens[0], CompleteRequest(approved=True))
+        await office(hosted).complete(tokens[1], CompleteRequest(approved=True))
+        await hosted.reaches(run_id, WorkflowStatus.COMPLETED)
+
+
+async def test_a_token_that_an_item_of_a_map_mails_is_for_its_own_wait() -> None:
+    tokens: dict[int | None, str] = {}
+
+    def mail(run: WorkflowRun) -> StepOutcome.Continue:
+        tokens[run.index] = run.wait_token_for("ask")
+        return StepOutcome.Continue()
+
+    each = step("split", map=MapDefinition(over="parcels", at="mail", join="pack", collect="said"))
+    definition = workflow(each, step("mail", next="ask"), replace(approval(), next="pack"), "pack")
+    async with hosting(saga(Calls(mail=[mail, mail]), definition)) as hosted:
+        run_id = await hosted.start(parcels=["a", "b"])
+        await hosted.reaches(run_id, WorkflowStatus.WAITING)
+        await office(hosted).complete(tokens[1], CompleteRequest(approved=True, comment="b"))
+        await office(hosted).complete(tokens[0], CompleteRequest(approved=True, comment="a"))
+        run = await hosted.reaches(run_id, WorkflowStatus.COMPLETED)
+    assert isinstance(run.context, dict)
+    assert [said["approved"]["comment"] for said in run.context["said"]] == ["a", "b"]
 
 
 async def test_a_token_that_nobody_made_is_not_found() -> None:

@@ -73,7 +73,7 @@ ORDER BY id DESC LIMIT :limit;
 
 -- name: approval
 SELECT * FROM approvals WHERE id >= :prefix AND id < :prefix || char(1114111)
-ORDER BY closed_at IS NOT NULL, id LIMIT 2;
+ORDER BY id = :prefix DESC, closed_at IS NOT NULL, id LIMIT 2;
 
 -- name: audit
 SELECT id, at, by, name, run_id, schedule, reason, CAST(data AS BLOB) FROM audit WHERE id < ? ORDER BY id DESC LIMIT ?;
