@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bext_workflow.errors import DefinitionError
+from bext_workflow.model.definition import write_definition
 from bext_workflow.model.outcome import StepOutcome
 from bext_workflow.model.policy import OnExhausted, RetryPolicy
 from bext_workflow.model.run import WorkflowRun
@@ -194,3 +195,16 @@ async def test_a_start_keeps_the_definition_that_it_names() -> None:
         (row,) = await hosted.store.find(run_id)
         assert row.digest == OLD.digest
         assert await hosted.store.definition("order", 1, OLD.digest) is not None
+
+
+async def test_a_start_from_outside_takes_the_policy_that_the_live_host_drives_by(tmp_path: Path) -> None:
+    """§10: a config that is not served yet holds for nothing, whether or not the start names the version."""
+    path, calls = tmp_path / "bext.db", Calls()
+    edited = workflow("pack", step("ship", timeout_ms=7))
+    async with hosting(saga(calls, OLD), path) as hosted, desk(saga(calls, edited), path) as outside:
+        for version in (None, 1):
+            run_id = await outside.start(version=version)
+            await hosted.reaches(run_id, WorkflowStatus.COMPLETED)
+            assert "policy_changed" not in await hosted.kinds(run_id)
+            assert (await hosted.journal(run_id))[0].data["policy"] == OLD.policy
+        assert await hosted.store.definition("order", 1, OLD.digest) == write_definition(OLD)
