@@ -85,7 +85,7 @@ def _of_end(sight: Sight) -> Iterator[Told]:
         case WorkflowStatus.COMPLETED:
             yield Told(f"It completed{ended}.")
         case WorkflowStatus.COMPENSATED:
-            yield Told(f"It failed and was undone, whole{ended}{because}. A new run may be started instead.")
+            yield Told(f"It was undone as a whole{ended}{because}. A new run may be started instead.")
         case WorkflowStatus.CANCELLED:
             yield Told(f"It was cancelled{ended}.{in_place}")
         case _:

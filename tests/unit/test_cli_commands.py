@@ -392,6 +392,13 @@ def test_a_plan_counts_runs_in_plain_words(change: Change, one: str, two: str, c
         assert words in capfd.readouterr().out
 
 
+def test_the_events_say_what_other_policy_has_moved(capfd: Captured) -> None:
+    shelf = Shelf()
+    shelf.journal = [event(1, "policy_changed", policy="p-2", changes=["timeout_ms was 0; it is 9"])]
+    call(shelf, "-o", "table", "runs", "events", "0193")
+    assert "timeout_ms was 0; it is 9" in capfd.readouterr().out
+
+
 def test_a_plan_is_made_where_the_config_is(capfd: Captured) -> None:
     assert call(Shelf(), "--url", "http://127.0.0.1:1", "plan") == 2
     assert "plan" in capfd.readouterr().err

@@ -231,7 +231,7 @@ CASES: dict[str, tuple[Callable[[], Saga], list[str], list[str]]] = {
     "has completed": (lambda: Saga(plan(step("a"))).run(done()), [f"It completed at {AT}."], []),
     "was undone": (
         lambda: Saga(plan(step("a"), step("b"))).run(done(), NO).undo(None),
-        [f"It failed and was undone, whole at {AT}: declined."],
+        [f"It was undone as a whole at {AT}: declined."],
         [],
     ),
     "has failed": (
