@@ -62,8 +62,7 @@ class App:
 async def _live_findings(parts: Parts) -> list[Finding]:
     """What the live runs say about what would be served."""
     live, kept = await _remembered(parts)
-    graphs = {key: definition.graph() for key, definition in kept.items()}
-    return list(check_live(live, _served(parts), graphs))
+    return list(check_live(live, _served(parts), kept))
 
 
 def _served(parts: Parts) -> dict[tuple[str, int], WorkflowDefinition]:

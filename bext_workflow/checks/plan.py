@@ -31,7 +31,8 @@ def _of_live(
     for workflow, version, digest, count in live:
         now, before = served.get((workflow, version)), kept.get((workflow, version, digest))
         if now is None:
-            yield VersionPlan(workflow=workflow, version=version, live=count, change=Change.UNSERVED)
+            lines = list(_without(served, workflow, version))
+            yield VersionPlan(workflow=workflow, version=version, live=count, change=Change.UNSERVED, lines=lines)
         elif now.digest != digest:
             lines = ["its old graph is not known"] if before is None else graph_diff(before.graph(), now.graph())
             yield VersionPlan(workflow=workflow, version=version, live=count, change=Change.GRAPH, lines=lines)
@@ -48,6 +49,15 @@ def _of_served(now: WorkflowDefinition, before: WorkflowDefinition | None, *, hi
     lines = policy_diff(before, now)
     change = Change.POLICY if lines else Change.NONE
     return VersionPlan(workflow=now.id, version=now.version, live=0, change=change, lines=lines)
+
+
+def _without(served: Mapping[tuple[str, int], WorkflowDefinition], workflow: str, version: int) -> Iterator[str]:
+    """What it means for starts that the version is gone."""
+    highest = max((number for id_, number in served if id_ == workflow), default=None)
+    if highest is None:
+        yield "no version of it can be started from now on"
+    elif highest < version:
+        yield f"starts that name no version take {highest} from now on"
 
 
 def _is_highest(served: Mapping[tuple[str, int], WorkflowDefinition], workflow: str, version: int) -> bool:

@@ -144,6 +144,19 @@ def wakes_after(state: State, now: int) -> int | None:
     return min((due for due in _due_times(state) if due > now), default=None)
 
 
+def expires_at(state: State) -> int | None:
+    """When the run's own time is over (ms), as long as that matters: undo and a stop ignore it (semantics §5).
+
+    Past a pivot a person is asked where to go from each branch, once it is known what its last attempt, or its child,
+    has done.
+    """
+    if state.stop is not None or state.compensating or not state.branches:
+        return None
+    if state.pivoted and any(map(_acts, state.branches)):
+        return None
+    return state.deadline
+
+
 def left_in_place(state: State) -> tuple[str, ...]:
     """The steps whose effects an ended run has not undone, oldest first (semantics §3, §5)."""
     if state.status not in (WorkflowStatus.FAILED, WorkflowStatus.CANCELLED):
@@ -171,7 +184,7 @@ def _work(state: State, now: int) -> Iterator[Action]:
     if state.status is WorkflowStatus.PENDING and state.stop is None:
         yield Begin()
         return
-    if _expires(state) and state.deadline is not None and state.deadline <= now:
+    if (over := expires_at(state)) is not None and over <= now:
         yield Expire()
     for branch in state.branches:
         yield from _branch_work(state, branch, now)
@@ -277,8 +290,8 @@ def _due_times(state: State) -> Iterator[int]:
             yield state.undo.ready_at
         if state.compensating or _undo_held(state):
             return
-    if _expires(state) and state.deadline is not None:
-        yield state.deadline
+    if (over := expires_at(state)) is not None:
+        yield over
     for branch in state.live:
         if state.incident_of(branch) is None:
             yield from _branch_due(state, branch)
@@ -292,17 +305,6 @@ def _branch_due(state: State, branch: Branch) -> Iterator[int]:
         yield branch.ready_at
     elif branch.wait is not None:
         yield from (at for at in (branch.wait.due_at, branch.wait.remind_at) if at is not None)
-
-
-def _expires(state: State) -> bool:
-    """Whether the run's own time matters now: undo and a stop ignore it (semantics §5).
-
-    Past a pivot a person is asked where to go from each branch, once it is known what its last attempt, or its child,
-    has done.
-    """
-    if state.stop is not None or state.compensating or not state.branches:
-        return False
-    return not (state.pivoted and any(map(_acts, state.branches)))
 
 
 def _acts(branch: Branch) -> bool:

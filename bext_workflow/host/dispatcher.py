@@ -224,7 +224,7 @@ class Dispatcher:
 
     async def _moved(self, state: State) -> PolicyMoved | None:
         definition = state.plan.definition
-        if state.policy == definition.policy or state.status.terminal:
+        if state.policy == definition.policy:
             return None
         changes = await self._plans.policy_changes(definition, state.policy)
         return PolicyMoved(policy=definition.policy, changes=changes)

@@ -82,8 +82,7 @@ class Driver:
         """Returns once the run is given back. Raises `LostLease`."""
         if self._orphan:
             await self._progress.conclude(Recovered(host=self._shop.host_id, fence=self._fence))
-        if self._moved is not None and not self._progress.state.status.terminal:
-            await self._progress.conclude(self._moved)
+        await self._tell_policy()
         while not self._progress.released:
             if self._progress.state.suspect:
                 async with self._shop.suspects:
@@ -104,6 +103,8 @@ class Driver:
         if self._shop.draining.is_set():
             await self._progress.give_back(wake_at_ms=wake_at(state))
             return
+        if await self._tell_policy():
+            return
         due = work(state, now)
         if not due:
             await self._rest(now)
@@ -111,6 +112,21 @@ class Driver:
             await self._abreast()
         else:
             await self._perform(due[0])
+
+    async def _tell_policy(self) -> bool:
+        """Makes durable, once, what holds from the next attempt on (semantics §10). True: it is time to look again.
+
+        A run that has ended hears of it only if a person, or its parent, sets it going again.
+        """
+        looked = False
+        while self._moved is not None and not self._progress.state.status.terminal:
+            looked = True
+            if await self._progress.move(self._moved):
+                self._moved = None
+            else:
+                # The acts that have arrived may end the run, and then there is nothing to tell.
+                await self._progress.take_acts(may_park=False)
+        return looked
 
     async def _rest(self, now: int) -> None:
         """Waits for the next due time, if that is a moment away; else the run becomes a row."""

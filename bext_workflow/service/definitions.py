@@ -21,17 +21,19 @@ class Definitions:
     async def to_start(self, workflow: str, version: int | None = None) -> WorkflowDefinition:
         """The version asked for, else the highest that a live host serves, else the highest in the config.
 
-        Raises `NotFound`, or the error of the plugin that should serve it.
+        What a live host serves is taken as it serves it: a config that is not served yet holds for nothing. Raises
+        `NotFound`, or the error of the plugin that should serve it.
         """
-        if version is not None:
-            served = self._catalog.served(workflow, version)
-            if served is None:
-                raise self._catalog.unknown(workflow, version)
-            return served.definition
-        live = [one for one in await self._engine.served() or () if one[0] == workflow]
+        hosts = await self._engine.served() or ()
+        live = [one for one in hosts if one[0] == workflow and version in (None, one[1])]
         if live:
             return await self.kept(*max(live, key=lambda one: one[1]))
-        return self._catalog.highest(workflow).definition
+        if version is None:
+            return self._catalog.highest(workflow).definition
+        served = self._catalog.served(workflow, version)
+        if served is None:
+            raise self._catalog.unknown(workflow, version)
+        return served.definition
 
     async def children_of(self, definition: WorkflowDefinition) -> dict[str, tuple[int, str]]:
         """The (version, digest) of each workflow that a step of this one runs; they stay what they are for the run.

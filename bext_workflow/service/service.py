@@ -51,6 +51,7 @@ from bext_workflow.service.protocols import (
     Started,
     StartRequest,
 )
+from bext_workflow.service.sight import Sight
 from bext_workflow.service.starting import NewRun, callers_space, fingerprint_of
 from bext_workflow.service.steps import Journal
 from bext_workflow.service.why import why
@@ -156,9 +157,14 @@ class Service:
     async def why(self, run_id: str) -> WhyView:
         row = await self.find(run_id)
         plan, loaded = await self._load(row)
-        journal = _journal(loaded)
-        served = await self._engine.served()
-        return why(folded(plan, loaded), journal, inbox=loaded.inbox, served=served, now=self._clock.now())
+        hosts = {host.host_id for host in await self._store.hosts()}
+        sight = Sight(
+            state=folded(plan, loaded),
+            journal=_journal(loaded),
+            driven=loaded.run.owner in hosts,
+            now=self._clock.now(),
+        )
+        return why(sight, inbox=loaded.inbox, served=await self._engine.served())
 
     # Operations
 

@@ -277,8 +277,8 @@ class TestLive:
     new = workflow(step("a"), step("c"))
 
     def found(self, live: list[tuple[str, int, str, int]], *, kept: bool = True) -> list[Finding]:
-        graphs = {("order", 1, self.old.digest): self.old.graph()} if kept else {}
-        return list(check_live(live, {("order", 1): self.new}, graphs))
+        known = {("order", 1, self.old.digest): self.old} if kept else {}
+        return list(check_live(live, {("order", 1): self.new}, known))
 
     def test_the_same_graph(self) -> None:
         assert self.found([("order", 1, self.new.digest, 3)]) == []
@@ -322,7 +322,7 @@ class TestPlan:
                 ["step 'a': retries.max_attempts was 3; it is 5", "timeout_ms was 0; it is 9"],
             ),
             (workflow(step("a")), Change.GRAPH, ["step 'b' is gone"]),
-            (None, Change.UNSERVED, []),
+            (None, Change.UNSERVED, ["no version of it can be started from now on"]),
         ],
     )
     def test_live_runs(self, now: WorkflowDefinition | None, change: Change, lines: list[str]) -> None:
@@ -344,6 +344,14 @@ class TestPlan:
         )
         assert (old.change, fresh.change) == (Change.NONE, Change.NEW)
         assert fresh.lines == ["starts that name no version take it from now on"]
+
+    @pytest.mark.parametrize(
+        ("gone", "lines"), [(1, []), (3, ["starts that name no version take 2 from now on"])], ids=["older", "highest"]
+    )
+    def test_a_version_that_goes_may_change_what_is_started(self, gone: int, lines: list[str]) -> None:
+        served = {("order", 2): workflow(step("a"), version=2), ("other", 9): workflow(step("a"), version=9)}
+        plans = plan_versions([("order", gone, "x", 1)], served, {})
+        assert [plan.lines for plan in plans if plan.change is Change.UNSERVED] == [lines]
 
     def test_a_graph_that_is_not_known_any_more(self) -> None:
         (plan,) = self.plan(workflow(step("x")), kept=False)

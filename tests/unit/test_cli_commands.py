@@ -385,6 +385,29 @@ def test_a_plan_says_what_a_config_means(change: Change, code: int, end: str, ca
     assert json.loads(capfd.readouterr().out)["refused"] is (code == 3)
 
 
+@pytest.mark.parametrize(
+    ("change", "one", "two"),
+    [
+        (Change.POLICY, "1 live run takes this up with its", "2 live runs take this up with their"),
+        (Change.GRAPH, "until it has ended", "until they have ended"),
+        (Change.UNSERVED, "1 live run waits", "2 live runs wait"),
+    ],
+)
+def test_a_plan_counts_runs_in_plain_words(change: Change, one: str, two: str, capfd: Captured) -> None:
+    for live, words in ((1, one), (2, two)):
+        shelf = Shelf()
+        shelf.plans = [VersionPlan(workflow="order", version=1, live=live, change=change)]
+        call(shelf, "-o", "table", "plan")
+        assert words in capfd.readouterr().out
+
+
+def test_the_events_say_what_other_policy_has_moved(capfd: Captured) -> None:
+    shelf = Shelf()
+    shelf.journal = [event(1, "policy_changed", policy="p-2", changes=["timeout_ms was 0; it is 9"])]
+    call(shelf, "-o", "table", "runs", "events", "0193")
+    assert "timeout_ms was 0; it is 9" in capfd.readouterr().out
+
+
 def test_a_plan_is_made_where_the_config_is(capfd: Captured) -> None:
     assert call(Shelf(), "--url", "http://127.0.0.1:1", "plan") == 2
     assert "plan" in capfd.readouterr().err

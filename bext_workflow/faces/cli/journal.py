@@ -143,6 +143,7 @@ def _details(data: JsonObject) -> Iterator[str]:
         yield _short(data["detail"])
     if data.get("updates"):
         yield f"sets {', '.join(data['updates'])}"
+    yield from data.get("changes", ())
     if data.get("actions"):
         yield f"answers: {', '.join(data['actions'])}"
     if data.get("action"):

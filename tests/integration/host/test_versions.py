@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 
 from bext_workflow.errors import DefinitionError
+from bext_workflow.model.definition import write_definition
 from bext_workflow.model.outcome import StepOutcome
-from bext_workflow.model.policy import RetryPolicy
+from bext_workflow.model.policy import OnExhausted, RetryPolicy
 from bext_workflow.model.run import WorkflowRun
-from bext_workflow.model.status import WorkflowStatus
+from bext_workflow.model.status import Action, WorkflowStatus
 from bext_workflow.ports import telemetry as names
 from bext_workflow.service.protocols import SignalRequest
 from bext_workflow.testing.clock import FakeClock
-from tests.integration.host.support import Calls, desk, hosting, jumping, saga, step, workflow
+from tests.integration.host.support import Calls, desk, hosting, jumping, opened, saga, step, workflow
 
 OLD = workflow("pack", step("ship"))
 NEW = workflow("pack", step("weigh"), step("ship", idempotent=False))
@@ -64,6 +65,38 @@ async def test_a_run_at_rest_hears_of_other_policy_when_it_is_driven_next(tmp_pa
         await hosted.reaches(run_id, WorkflowStatus.COMPLETED)
         assert (await hosted.kinds(run_id)).count("policy_changed") == 1
         assert "policy_changed" not in await hosted.kinds(ended)
+
+
+async def test_a_run_that_is_reopened_hears_of_other_policy_before_its_next_attempt(tmp_path: Path) -> None:
+    """§10: as long as it has ended there is nothing to tell; its next attempt comes after what holds for it."""
+    path, calls = tmp_path / "bext.db", Calls(ship=[StepOutcome.Fail("closed", False), StepOutcome.Wait(signal="go")])
+    slow = workflow("pack", step("ship", timeout_ms=7))
+    async with hosting(saga(calls, OLD), path) as hosted:
+        run_id = (await hosted.settled(await hosted.start())).run_id
+    async with hosting(saga(calls, slow), path) as hosted:
+        await hosted.retry(run_id)
+        await hosted.reaches(run_id, WorkflowStatus.WAITING)
+        kinds = await hosted.kinds(run_id)
+        assert kinds[kinds.index("run_reopened") :] == ["run_reopened", "policy_changed", "step_completed"]
+
+
+async def test_a_run_that_is_closed_just_then_has_nothing_to_hear_of_other_policy(tmp_path: Path) -> None:
+    """The answer comes between the claim and the append that would tell it, and ends the run."""
+    path, calls = tmp_path / "bext.db", Calls(pack=[StepOutcome.Retry(reason="503")])
+    once = RetryPolicy(max_attempts=1, on_exhausted=OnExhausted.INCIDENT)
+    async with hosting(saga(calls, workflow(step("pack", retries=once))), path) as hosted:
+        run_id = await hosted.start()
+        await hosted.reaches(run_id, WorkflowStatus.SUSPENDED)
+    quick = workflow(step("pack", retries=once, timeout_ms=7))
+    async with opened(path) as store, hosting(saga(calls, quick), store=store) as hosted:
+        store.close_gate()
+        await hosted.service.pause(run_id, "look")
+        await store.reached()
+        await hosted.resolve(run_id, Action.CLOSE)
+        store.open_gate()
+        await hosted.reaches(run_id, WorkflowStatus.FAILED)
+        assert "policy_changed" not in await hosted.kinds(run_id)
+        assert hosted.telemetry.all(names.DRIVER_CRASHED) == []
 
 
 async def for_ever(_: WorkflowRun) -> object:
@@ -162,3 +195,16 @@ async def test_a_start_keeps_the_definition_that_it_names() -> None:
         (row,) = await hosted.store.find(run_id)
         assert row.digest == OLD.digest
         assert await hosted.store.definition("order", 1, OLD.digest) is not None
+
+
+async def test_a_start_from_outside_takes_the_policy_that_the_live_host_drives_by(tmp_path: Path) -> None:
+    """§10: a config that is not served yet holds for nothing, whether or not the start names the version."""
+    path, calls = tmp_path / "bext.db", Calls()
+    edited = workflow("pack", step("ship", timeout_ms=7))
+    async with hosting(saga(calls, OLD), path) as hosted, desk(saga(calls, edited), path) as outside:
+        for version in (None, 1):
+            run_id = await outside.start(version=version)
+            await hosted.reaches(run_id, WorkflowStatus.COMPLETED)
+            assert "policy_changed" not in await hosted.kinds(run_id)
+            assert (await hosted.journal(run_id))[0].data["policy"] == OLD.policy
+        assert await hosted.store.definition("order", 1, OLD.digest) == write_definition(OLD)

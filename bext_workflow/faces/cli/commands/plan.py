@@ -55,14 +55,17 @@ def _draw(screen: Screen, plan: _Plan) -> None:
 
 def _meaning(one: VersionPlan) -> str:
     runs = {0: "no live run", 1: "1 live run"}.get(one.live, f"{one.live} live runs")
+    alone = one.live == 1
     match one.change:
         case Change.NONE:
             return f"nothing changes; {runs}"
         case Change.NEW:
             return "new"
         case Change.POLICY:
-            return f"{runs} take this up with the next attempt" if one.live else "other policy; no live run"
+            takes = "takes this up with its" if alone else "take this up with their"
+            return f"{runs} {takes} next attempt" if one.live else "other policy; no live run"
         case Change.GRAPH:
-            return f"another graph under {runs}: give it a new version, and serve the old one until they have ended"
+            ended = "it has" if alone else "they have"
+            return f"another graph under {runs}: give it a new version, and serve the old one until {ended} ended"
         case Change.UNSERVED:
-            return f"{runs} wait until a host serves this version again"
+            return f"{runs} {'waits' if alone else 'wait'} until a host serves this version again"
