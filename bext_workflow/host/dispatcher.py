@@ -27,6 +27,8 @@ from bext_workflow.ports.store import Append, Claimed, RunRow, Stale
 
 CLAIM_BATCH = 200
 _CRASH_PAUSE_MS = 1_000
+_CLAIMED_ELSEWHERE_MS = 50
+"""When to look again for a run that another host has just taken, or somebody else holds for a moment."""
 
 
 class Plans(Protocol):
@@ -69,7 +71,6 @@ class Dispatcher:
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._first_look = True
 
     @property
     def active(self) -> int:
@@ -114,8 +115,7 @@ class Dispatcher:
         """Looks for work until it is cancelled. While the host drains, acts still reach the runs that go on."""
         while True:
             try:
-                await self._look()
-                pause_ms = await self._pause_ms()
+                pause_ms = await self._look()
             except StoreUnavailable as error:
                 self._shop.trouble.met("dispatcher", error)
                 pause_ms = self._poll_ms
@@ -145,16 +145,17 @@ class Dispatcher:
         except (LostLease, RuntimeError) as error:
             self._shop.telemetry.log(names.LEASE_LOST, run_id=driver.run_id, error=plain(error))
 
-    async def _look(self) -> None:
+    async def _look(self) -> int:
+        """Passes acts on and claims what is due; returns how long nothing more will be, in ms."""
         await self._pass_acts_on()
         while (room := self._room()) > 0 and not self._shop.draining.is_set():
+            wake = await self._shop.store.next_wake(self._served, only=self._only)
             now = self._shop.clock.now()
-            if not self._first_look and not await self._anything_due(now):
-                return
-            limit = min(room, CLAIM_BATCH)
-            if await self._claim(now, limit) < limit:
-                self._first_look = False
-                return
+            if wake is None or wake > now:
+                return self._poll_ms if wake is None else min(self._poll_ms, wake - now)
+            if await self._claim(now, min(room, CLAIM_BATCH)) == 0:
+                return min(self._poll_ms, _CLAIMED_ELSEWHERE_MS)
+        return self._poll_ms
 
     async def _claim(self, now: int, limit: int) -> int:
         """Claims and takes up; how many. A drain waits for it: what has been claimed must be given back."""
@@ -168,18 +169,6 @@ class Dispatcher:
         finally:
             self._note_idle()
         return len(claimed)
-
-    async def _anything_due(self, now: int) -> bool:
-        wake = await self._shop.store.next_wake(self._served, only=self._only)
-        return wake is not None and wake <= now
-
-    async def _pause_ms(self) -> int:
-        if self._room() <= 0 or self._shop.draining.is_set():
-            return self._poll_ms
-        wake = await self._shop.store.next_wake(self._served, only=self._only)
-        if wake is None:
-            return self._poll_ms
-        return max(0, min(self._poll_ms, wake - self._shop.clock.now()))
 
     async def _pass_acts_on(self) -> None:
         for rid in await self._shop.store.with_acts(self._shop.host_id):

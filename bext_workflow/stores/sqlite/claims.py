@@ -69,9 +69,12 @@ def claim(
     return [Claimed(run, bool(row["orphan"])) for run, row in zip(loaded, found, strict=True)]
 
 
-def next_wake(connection: sqlite3.Connection, served: Collection[tuple[str, int]], only: str | None) -> int | None:
+def next_wake(
+    connection: sqlite3.Connection, seat: Seat, served: Collection[tuple[str, int]], only: str | None
+) -> int | None:
     name = "next_wake" if only is None else "next_wake_only"
-    row = connection.execute(_SQL[name], {"served": _json(served), "only": only}).fetchone()
+    given = {"served": _json(served), "only": only, "holder": seat.holder() or ""}
+    row = connection.execute(_SQL[name], given).fetchone()
     return None if row is None else row["wake_at"]
 
 
