@@ -46,7 +46,7 @@ class Spawn(Protocol):
 
 
 class Dispatcher:
-    """Up to `concurrency` drivers at once."""
+    """Up to `concurrency` drivers at once. `poll_ms` of None: as the store says."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Dispatcher:
         *,
         served: Collection[tuple[str, int]],
         concurrency: int,
-        poll_ms: int,
+        poll_ms: int | None,
         only: str | None = None,
     ) -> None:
         self._shop = shop
@@ -64,7 +64,7 @@ class Dispatcher:
         self._spawn = spawn
         self._served = served
         self._concurrency = concurrency
-        self._poll_ms = poll_ms
+        self._stated_poll_ms = poll_ms
         self._only = only
         self._active: dict[int, Driver] = {}
         self._reserved = 0
@@ -82,10 +82,15 @@ class Dispatcher:
         self._wake.set()
 
     def wake_all(self) -> None:
-        """The host drains: every driver is to look up."""
+        """The host drains, or its lease holds again: every driver is to look up."""
         self._wake.set()
         for driver in self._active.values():
             driver.poke()
+
+    def end_all(self) -> None:
+        """The host has lost its lease: others drive its runs."""
+        for driver in self._active.values():
+            driver.scope.cancel()
 
     async def idle(self) -> None:
         """Waits until nothing is driven."""
@@ -95,7 +100,7 @@ class Dispatcher:
 
     def reserve(self) -> bool:
         """Takes a place for a run that is about to be created; `begin` or `forget` follows."""
-        if self._shop.draining.is_set() or self._room() <= 0:
+        if self._shop.draining.is_set() or not self._shop.lease.holds or self._room() <= 0:
             return False
         self._reserved += 1
         return True
@@ -129,15 +134,21 @@ class Dispatcher:
     async def drive(self, driver: Driver) -> None:
         """The life of one driver. Whatever breaks in it is said, and its run is claimed again."""
         try:
-            await driver.drive()
+            with driver.scope:
+                await driver.drive()
+            if driver.scope.cancelled_caught:
+                self._lost(driver)
         except LostLease:
-            self._shop.telemetry.add(names.RESULTS_DISCARDED)
-            self._shop.telemetry.log(names.LEASE_LOST, run_id=driver.run_id)
+            self._lost(driver)
         except Exception as error:
             self._shop.telemetry.log(names.DRIVER_CRASHED, run_id=driver.run_id, error=plain(error), exc_info=error)
             await self._after_crash(driver)
         finally:
             self._part(driver)
+
+    def _lost(self, driver: Driver) -> None:
+        self._shop.telemetry.add(names.RESULTS_DISCARDED)
+        self._shop.telemetry.log(names.LEASE_LOST, run_id=driver.run_id)
 
     async def _after_crash(self, driver: Driver) -> None:
         try:
@@ -148,7 +159,7 @@ class Dispatcher:
     async def _look(self) -> int:
         """Passes acts on and claims what is due; returns how long nothing more will be, in ms."""
         await self._pass_acts_on()
-        while (room := self._room()) > 0 and not self._shop.draining.is_set():
+        while (room := self._room()) > 0 and self._may_claim():
             wake = await self._shop.store.next_wake(self._served, only=self._only)
             now = self._shop.clock.now()
             if wake is None or wake > now:
@@ -157,12 +168,15 @@ class Dispatcher:
                 return min(self._poll_ms, _CLAIMED_ELSEWHERE_MS)
         return self._poll_ms
 
+    def _may_claim(self) -> bool:
+        return self._shop.lease.holds and not self._shop.draining.is_set()
+
     async def _claim(self, now: int, limit: int) -> int:
         """Claims and takes up; how many. A drain waits for it: what has been claimed must be given back."""
         self._idle.clear()
         try:
             claimed = await self._shop.store.claim(
-                self._shop.host_id, self._served, now=now, limit=limit, only=self._only
+                self._shop.lease.host_id, self._served, now=now, limit=limit, only=self._only
             )
             for one in claimed:
                 await self._take_up(one)
@@ -171,7 +185,7 @@ class Dispatcher:
         return len(claimed)
 
     async def _pass_acts_on(self) -> None:
-        for rid in await self._shop.store.with_acts(self._shop.host_id):
+        for rid in await self._shop.store.with_acts(self._shop.lease.host_id):
             driver = self._active.get(rid)
             if driver is not None:
                 loaded = await self._shop.store.load(rid, after=driver.seq)
@@ -186,6 +200,8 @@ class Dispatcher:
             self._shop.telemetry.log(names.DRIVER_CRASHED, run_id=run.run_id, error=plain(error), exc_info=error)
             await self._hand_back(run)
             return
+        if run.owner != self._shop.lease.host_id:
+            return  # the lease has been lost since: it is an orphan
         self._shop.telemetry.log(names.RUN_CLAIMED, run_id=run.run_id, workflow=run.workflow, orphan=claimed.orphan)
         self._launch(held)
 
@@ -244,6 +260,10 @@ class Dispatcher:
     def _note_idle(self) -> None:
         if not self._active:
             self._idle.set()
+
+    @property
+    def _poll_ms(self) -> int:
+        return self._stated_poll_ms or self._shop.store.profile.poll_ms
 
     def _room(self) -> int:
         return self._concurrency - len(self._active) - self._reserved

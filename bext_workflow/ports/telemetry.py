@@ -13,6 +13,7 @@ RUN_RECOVERED = "run_recovered"
 LEFT_IN_PLACE = "left_in_place"
 INCIDENT_OPENED = "incident_opened"
 LEASE_LOST = "lease_lost"
+HOST_LEASE_LOST = "host_lease_lost"
 DRIVER_CRASHED = "driver_crashed"
 STORE_UNAVAILABLE = "store_unavailable"
 STORE_BACK = "store_back"
@@ -33,6 +34,7 @@ LOG_LEVELS = {
     LEFT_IN_PLACE: "error",
     INCIDENT_OPENED: "error",
     LEASE_LOST: "warning",
+    HOST_LEASE_LOST: "error",
     DRIVER_CRASHED: "error",
     STORE_UNAVAILABLE: "error",
     STORE_BACK: "info",

@@ -49,7 +49,7 @@ class Server:
         """Returns once the server answers."""
         for _ in range(_TRIES):
             listening = ["-h", "127.0.0.1", "-p", str(self.port), "-k", ""]
-            command = [self._programs / "postgres", "-D", self._data, *listening, "-c", "max_connections=200"]
+            command: list[Path | str] = [self._programs / "postgres", "-D", self._data, *listening, "-c", "max_connections=200", "-c", "fsync=off"]
             self._process = _as_nobody(command, self._folder)
             if self._answers(self._process):
                 return
@@ -115,20 +115,20 @@ def _programs(folder: Path) -> Path:
     return wheel / "pginstall" / "bin"
 
 
-def _as_nobody(command: list[object], folder: Path) -> subprocess.Popen[bytes]:
+def _as_nobody(command: list[Path | str], folder: Path) -> subprocess.Popen[bytes]:
+    """As root: as the user that may do the least."""
+    nobody = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
     with (folder / "log").open("wb") as log:
-        options: dict[str, object] = {}
-        if os.geteuid() == 0:
-            nobody = pwd.getpwnam("nobody")
-            options = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
         return subprocess.Popen(
-            [str(part) for part in command],
+            command,
             cwd=folder,
             env={"LC_ALL": "C", "PATH": os.defpath},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            **options,
+            user=None if nobody is None else nobody.pw_uid,
+            group=None if nobody is None else nobody.pw_gid,
+            extra_groups=None if nobody is None else [],
         )
 
 
