@@ -73,6 +73,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
             concurrency=host.concurrency,
             drain_timeout_ms=host.drain_timeout_ms,
             poll_ms=host.poll_ms,
+            lease_ms=host.lease_ms,
             context_bytes=host.limits.context_bytes,
             threads=host.limits.threads,
             leaked_threads=host.limits.leaked_threads,
