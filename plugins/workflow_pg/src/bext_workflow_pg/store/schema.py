@@ -9,7 +9,6 @@ import msgspec
 from msgspec.structs import replace
 
 from bext_workflow.errors import NotMigrated, StoreUnavailable
-from bext_workflow.ports.hosting import Schema
 from bext_workflow_pg.store import queries
 from bext_workflow_pg.store.connections import Connection, Terms, in_transaction
 

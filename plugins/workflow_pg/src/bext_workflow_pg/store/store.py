@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from bext_workflow.errors import StoreUnavailable
+from bext_workflow.errors import ConfigError, StoreUnavailable
 from bext_workflow.model.status import IncidentKind
 from bext_workflow.ports.hosting import Hear, Profile, Schema
 from bext_workflow.ports.store import (
@@ -207,7 +207,14 @@ class PostgresStore:
     async def _look_around(self, *, migrate: bool) -> Surroundings:
         """Looks at the server and the schema, and brings that up to date if it is told to."""
         with self._told():
-            connection = await connect(self._url)
+            try:
+                connection = await connect(self._url)
+            except ValueError as error:
+                raise ConfigError(
+                    f"the URL {self._place!r} names no database: {error}",
+                    path="host.store",
+                    mend="write postgresql://USER@HOST:PORT/DATABASE",
+                ) from error
             try:
                 around = await schema.look_around(connection, self._place)
                 if migrate:
