@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from bext_workflow.ports.store import Store
-from bext_workflow.testing import StoreContract
+from bext_workflow.testing import SharedStoreContract
 from bext_workflow_pg.store.store import PostgresStore
 from plugins.workflow_pg.tests.databases import run_sql
 
 
-class TestPostgres(StoreContract):
+class TestPostgres(SharedStoreContract):
     @pytest.fixture(autouse=True)
     def schema(self, url: str) -> None:
         self.url = url

@@ -64,6 +64,7 @@ class PostgresStore:
         self._place = place.shown(url)
         self._open: _Open | None = None
         self._unclear: tuple[Taken, ...] = ()
+        """Claimed, if the COMMIT went through whose answer was lost."""
 
     @property
     def profile(self) -> Profile:
@@ -120,24 +121,32 @@ class PostgresStore:
     async def claim(
         self, owner: str, served: Collection[tuple[str, int]], *, now: int, limit: int, only: str | None = None
     ) -> Sequence[Claimed]:
-        """What an earlier claim took without an answer comes first: nobody else drives it."""
+        """What an earlier claim may have taken without an answer comes first: nobody else drives it."""
         if self._unclear:
-            taken = await self._read(partial(claims.still_taken, owner=owner, taken=self._unclear))
-            if taken:
-                loaded = await self._read(partial(claims.whole, taken=taken))
-                self._unclear = ()
-                return loaded
-            self._unclear = ()
+            return await self._settle(owner)
+        taken: list[Taken] = []
 
         async def take(connection: Connection) -> Sequence[Claimed]:
-            taken = await claims.take(connection, owner, served, now, limit, only)
-            loaded = await claims.whole(connection, taken)
-            self._unclear = tuple(taken)
-            return loaded
+            taken.extend(await claims.take(connection, owner, served, now, limit, only))
+            return await claims.whole(connection, taken)
 
-        claimed = await self._write(take)
-        self._unclear = ()
-        return claimed
+        try:
+            return await self._write(take)
+        except BaseException:
+            self._unclear += tuple(taken)
+            raise
+
+    async def _settle(self, owner: str) -> Sequence[Claimed]:
+        unclear, self._unclear = self._unclear, ()
+
+        async def look(connection: Connection) -> Sequence[Claimed]:
+            return await claims.whole(connection, await claims.still_taken(connection, owner, unclear))
+
+        try:
+            return await self._write(look)
+        except BaseException:
+            self._unclear += unclear
+            raise
 
     async def next_wake(self, served: Collection[tuple[str, int]], *, only: str | None = None) -> int | None:
         if self._unclear:
