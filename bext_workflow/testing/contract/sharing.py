@@ -151,7 +151,8 @@ class SharingContract(StoreCase):
                 taken += await claimed_ids(store, owner, limit=7)
             return taken
 
-        taken = await asyncio.gather(*(drain(store, "host-a"), drain(other, "host-b")) * 2)
+        hosts = [(store, "host-a"), (other, "host-b")] * 2
+        taken = await asyncio.gather(*(drain(one, owner) for one, owner in hosts))
 
         assert sorted(one for some in taken for one in some) == [run_id(number) for number in range(120)]
 
