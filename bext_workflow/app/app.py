@@ -17,7 +17,17 @@ from bext_workflow.host.clock import SystemClock
 from bext_workflow.model.definition import WorkflowDefinition, read_definition
 from bext_workflow.model.json import JsonObject
 from bext_workflow.ports.clock import Clock
-from bext_workflow.service.wiring import Finding, Reached, Report, ServeOptions, Target, VersionPlan
+from bext_workflow.ports.hosting import Schema
+from bext_workflow.service.wiring import (
+    Finding,
+    Reached,
+    Report,
+    ServeOptions,
+    StoreState,
+    StoreStatus,
+    Target,
+    VersionPlan,
+)
 
 
 class App:
@@ -38,7 +48,7 @@ class App:
             try:
                 further = await _live_findings(assemble(config, registry, self._clock))
             except BextError as error:
-                further = list(store_findings(config.store, error))
+                further = list(store_findings(config.shown_store, error))
         return make_report(examined, strict=strict, further=further)
 
     async def plan(self, target: Target) -> Sequence[VersionPlan]:
@@ -49,6 +59,16 @@ class App:
     def config(self, target: Target) -> JsonObject:
         return effective(load_config(target.config))
 
+    async def store_status(self, target: Target) -> StoreStatus:
+        parts = load(target.config, degraded=True, clock=self._clock)
+        return _status(parts, await parts.store.schema())
+
+    async def migrate_store(self, target: Target) -> StoreStatus:
+        parts = load(target.config, degraded=True, clock=self._clock)
+        await parts.store.open(migrate=True)
+        await parts.store.close()
+        return _status(parts, await parts.store.schema())
+
     async def serve(self, target: Target, options: ServeOptions) -> None:
         # The HTTP stack is what costs most to import, and only this command needs it.
         from bext_workflow.app.serve import serve
@@ -57,6 +77,15 @@ class App:
 
     def scaffold(self, folder: Path) -> Sequence[Path]:
         return scaffold(folder)
+
+
+def _status(parts: Parts, schema: Schema) -> StoreStatus:
+    state = StoreState.EMPTY
+    if schema.found:
+        state = StoreState.OLDER if schema.found < schema.spoken else StoreState.NEWER
+    if schema.found == schema.spoken:
+        state = StoreState.READY
+    return StoreStatus(store=parts.config.shown_store, schema=schema.found, spoken=schema.spoken, state=state)
 
 
 async def _live_findings(parts: Parts) -> list[Finding]:

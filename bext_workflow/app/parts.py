@@ -77,7 +77,8 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
         return HostSettings(
             concurrency=host.concurrency,
             drain_timeout_ms=host.drain_timeout_ms,
-            poll_ms=host.poll_ms,
+            poll_ms=host.poll_ms or 0,
+            lease_ms=host.lease_ms,
             context_bytes=host.limits.context_bytes,
             threads=host.limits.threads,
             leaked_threads=host.limits.leaked_threads,
@@ -121,7 +122,7 @@ def _store(config: Config, registry: Registry) -> Store:
             if isinstance(store, Store):
                 return store
     raise ConfigError(
-        f"no plugin opens the store {config.store!r}",
+        f"no plugin opens the store {config.shown_store!r}",
         file=str(config.file),
         path="host.store",
         mend='use "sqlite:bext.db", or add the plugin that serves this scheme',

@@ -93,7 +93,7 @@ def _announce(parts: Parts, ready_file: Path | None, url: str) -> None:
     served = ", ".join(f"{workflow}@{number}" for workflow, number in parts.registry.served) or "none"
     print(
         f"bext-host {version('bext-workflow')} on {url}\n"
-        f"  store      {parts.config.store}\n"
+        f"  store      {parts.config.shown_store}\n"
         f"  workflows  {served}\n"
         f"  access     this machine only, without tokens",
         file=sys.stderr,

@@ -14,7 +14,7 @@ from bext_workflow.config.problems import ConfigProblems, key_path, raise_any, t
 from bext_workflow.config.reading import choose_config, read_toml, wrong_nesting
 from bext_workflow.config.secrets import masked, resolve
 from bext_workflow.config.settings import Host, Plugin, Schedule, Settings, Step, Table, Wait, Workflow
-from bext_workflow.config.values import Address, parse_listen
+from bext_workflow.config.values import Address, parse_listen, shown_store
 from bext_workflow.errors import ConfigError, InvalidJson
 from bext_workflow.model.fork import JoinDefinition, MapDefinition
 from bext_workflow.model.json import JsonObject, detach, verify
@@ -51,6 +51,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if not url.startswith(_SQLITE) or url == _MEMORY:
             return url
         return f"{_SQLITE}{self.folder / url.removeprefix(_SQLITE)}"
+
+    @property
+    def shown_store(self) -> str:
+        """The store's URL without its password."""
+        return shown_store(self.store)
 
     @property
     def data_dir(self) -> Path:
@@ -93,7 +98,7 @@ def effective(config: Config) -> JsonObject:
     """What `config show` shows: defaults filled in, secrets as `***`. Workflows and schedules hold what they state."""
     return {
         "file": str(config.file),
-        "host": {**config.host.model_dump(mode="json"), "store": config.store},
+        "host": {**config.host.model_dump(mode="json"), "store": config.shown_store},
         "plugins": [
             {
                 **plugin.model_dump(mode="json", exclude={"config", "workflows", "schedules"}),

@@ -30,6 +30,7 @@ from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.policy import OnExhausted
 from bext_workflow.model.schedule import CatchUp, Overlap
 from bext_workflow.model.wait import NotBy
+from bext_workflow.ports.hosting import LEASE_MS
 
 MAX_MS = 10**12
 """About 31 years: any wait or bound in ms stays far inside 64 bits when it is added to a time."""
@@ -289,7 +290,6 @@ class Host(Table):
     """The host itself."""
 
     later = {
-        "lease_ms": "an SQLite store has one host",
         "start_keys_days": "start keys are kept",
         "workers": "the host uses one process",
         "retention": "runs are kept",
@@ -304,7 +304,19 @@ class Host(Table):
     )
     concurrency: int = Field(default=512, ge=1, le=100_000, description="runs that are driven at once")
     drain_timeout_ms: Milliseconds = Field(default=30_000, description="what running attempts get when the host stops")
-    poll_ms: int = Field(default=100, ge=1, le=60_000, description="how often the store is asked for acts and due runs")
+    poll_ms: int | None = Field(
+        default=None,
+        ge=1,
+        le=60_000,
+        description="how often the store is asked for acts and due runs; absent: 100 for SQLite, 5000 for PostgreSQL, "
+        "where a host is woken",
+    )
+    lease_ms: int = Field(
+        default=LEASE_MS,
+        ge=1_000,
+        le=600_000,
+        description="how long a host that is not heard of keeps its runs, where several share a store",
+    )
     limits: Limits = Field(default=Limits(), description="a table: [host.limits]")
 
 

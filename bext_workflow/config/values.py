@@ -77,6 +77,16 @@ def check_store(url: str) -> str:
     return url
 
 
+def shown_store(url: str) -> str:
+    """The URL of a store as people may see it: without its password, and without options, which may hold one too."""
+    scheme, slashes, rest = url.partition("://")
+    if not slashes:
+        return url
+    address, _, _ = rest.partition("?")
+    login, at, place = address.rpartition("@")
+    return f"{scheme}://{login.partition(':')[0]}{at}{place}"
+
+
 def check_cron(line: str | None) -> str | None:
     if line is not None:
         try:

@@ -107,7 +107,7 @@ class Abreast:
 
     async def _began(self, tasks: TaskGroup) -> bool:
         """Does or begins what is due, as far as the state still says so after each; false: nothing is."""
-        if self._shop.draining.is_set():
+        if self._shop.draining.is_set() or not self._shop.lease.holds:
             return False
         began, state = False, self._progress.state
         for action in work(state, self._shop.clock.now()):

@@ -59,8 +59,12 @@ class Admission:
 
     async def admitted(self, action: PluginCall, hook: Hook) -> invoke.Call | None:
         """The call, with its intent durable where that must come first; None if it had better not be made now."""
-        if self._progress.news or self._shop.draining.is_set() or not await self._intended(action):
+        if self._progress.news or self._shop.draining.is_set() or not self._shop.lease.holds:
             return None
+        if not await self._intended(action):
+            return None
+        # Making the intent durable may have taken long; once it is, the call is made, or nobody knows whether it was.
+        await self._shop.lease.until_held()
         call = self._calls.prepare(action, hook)
         self._running.began(action, call.handle)
         return call

@@ -1,6 +1,7 @@
 """Group commit: everything that waits goes to the store in one transaction (architecture "Commit path").
 
-There is no timer: the next batch forms while this one commits, so that a lone run still commits at once.
+There is no timer: the next batch forms while this one commits, so that a lone run still commits at once. A run has one
+append on its way at a time, so that of several writers none can overtake another.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Sequence
+
+import anyio
 
 from bext_workflow.errors import StoreUnavailable
 from bext_workflow.host.trouble import Trouble
@@ -21,7 +24,10 @@ _LAST_PAUSE_MS = 1_000
 
 
 class Committer:
-    """One task over the plural `write` of the store. While the store is unavailable nothing is judged: writers wait."""
+    """As many writers over the plural `write` of the store as it wants; each takes everything that waits.
+
+    While the store is unavailable nothing is judged: whoever wants to write waits.
+    """
 
     def __init__(self, store: Store, clock: Clock, trouble: Trouble) -> None:
         self._store = store
@@ -31,6 +37,7 @@ class Committer:
         self._waiting: deque[tuple[Member, asyncio.Future[Result]]] = deque()
         self._arrived = asyncio.Event()
         self._room = asyncio.Event()
+        self._writing = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -59,14 +66,23 @@ class Committer:
         await self._idle.wait()
 
     async def run(self) -> None:
-        """The writer; runs until it is cancelled."""
+        """The writers; runs until it is cancelled."""
+        async with anyio.create_task_group() as writers:
+            for _ in range(self._store.profile.writers):
+                writers.start_soon(self._write_on)
+
+    async def _write_on(self) -> None:
         while True:
             await self._arrived.wait()
             batch = [self._waiting.popleft() for _ in range(min(MAX_BATCH, len(self._waiting)))]
-            self._room.set()
-            await self._write(batch)
             if not self._waiting:
                 self._arrived.clear()
+            self._room.set()
+            if batch:
+                self._writing += 1
+                await self._write(batch)
+                self._writing -= 1
+            if not self._waiting and not self._writing:
                 self._idle.set()
 
     async def _write(self, batch: list[tuple[Member, asyncio.Future[Result]]]) -> None:

@@ -29,6 +29,8 @@ from bext_workflow.ports.store import Append, Claimed, RunRow, Stale
 
 CLAIM_BATCH = 200
 _CRASH_PAUSE_MS = 1_000
+_CLAIMED_ELSEWHERE_MS = 50
+"""When to look again for a run that another host has just taken, or somebody else holds for a moment."""
 
 
 class Plans(Protocol):
@@ -49,7 +51,7 @@ class Spawn(Protocol):
 
 
 class Dispatcher:
-    """Up to `concurrency` drivers at once."""
+    """Up to `concurrency` drivers at once. `poll_ms` of 0: as the store says."""
 
     def __init__(
         self,
@@ -67,14 +69,13 @@ class Dispatcher:
         self._spawn = spawn
         self._served = served
         self._concurrency = concurrency
-        self._poll_ms = poll_ms
+        self._stated_poll_ms = poll_ms
         self._only = only
         self._active: dict[int, Driver] = {}
         self._reserved = 0
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._first_look = True
 
     @property
     def active(self) -> int:
@@ -86,10 +87,15 @@ class Dispatcher:
         self._wake.set()
 
     def wake_all(self) -> None:
-        """The host drains: every driver is to look up."""
+        """The host drains, or its lease holds again: every driver is to look up."""
         self._wake.set()
         for driver in self._active.values():
             driver.poke()
+
+    def end_all(self) -> None:
+        """The host has lost its lease: others drive its runs."""
+        for driver in self._active.values():
+            driver.scope.cancel()
 
     async def idle(self) -> None:
         """Waits until nothing is driven."""
@@ -99,7 +105,7 @@ class Dispatcher:
 
     def reserve(self) -> bool:
         """Takes a place for a run that is about to be created; `begin` or `forget` follows."""
-        if self._shop.draining.is_set() or self._room() <= 0:
+        if self._shop.draining.is_set() or not self._shop.lease.holds or self._room() <= 0:
             return False
         self._reserved += 1
         return True
@@ -119,8 +125,7 @@ class Dispatcher:
         """Looks for work until it is cancelled. While the host drains, acts still reach the runs that go on."""
         while True:
             try:
-                await self._look()
-                pause_ms = await self._pause_ms()
+                pause_ms = await self._look()
             except StoreUnavailable as error:
                 self._shop.trouble.met("dispatcher", error)
                 pause_ms = self._poll_ms
@@ -134,15 +139,21 @@ class Dispatcher:
     async def drive(self, driver: Driver) -> None:
         """The life of one driver. Whatever breaks in it is said, and its run is claimed again."""
         try:
-            await driver.drive()
+            with driver.scope:
+                await driver.drive()
+            if driver.scope.cancelled_caught:
+                self._lost(driver)
         except LostLease:
-            self._shop.telemetry.add(names.RESULTS_DISCARDED)
-            self._shop.telemetry.log(names.LEASE_LOST, run_id=driver.run_id)
+            self._lost(driver)
         except Exception as error:
             self._shop.telemetry.log(names.DRIVER_CRASHED, run_id=driver.run_id, error=plain(error), exc_info=error)
             await self._after_crash(driver)
         finally:
             self._part(driver)
+
+    def _lost(self, driver: Driver) -> None:
+        self._shop.telemetry.add(names.RESULTS_DISCARDED)
+        self._shop.telemetry.log(names.LEASE_LOST, run_id=driver.run_id)
 
     async def _after_crash(self, driver: Driver) -> None:
         try:
@@ -150,23 +161,27 @@ class Dispatcher:
         except (LostLease, RuntimeError) as error:
             self._shop.telemetry.log(names.LEASE_LOST, run_id=driver.run_id, error=plain(error))
 
-    async def _look(self) -> None:
+    async def _look(self) -> int:
+        """Passes acts on and claims what is due; returns how long nothing more will be, in ms."""
         await self._pass_acts_on()
-        while (room := self._room()) > 0 and not self._shop.draining.is_set():
+        while (room := self._room()) > 0 and self._may_claim():
+            wake = await self._shop.store.next_wake(self._served, only=self._only)
             now = self._shop.clock.now()
-            if not self._first_look and not await self._anything_due(now):
-                return
-            limit = min(room, CLAIM_BATCH)
-            if await self._claim(now, limit) < limit:
-                self._first_look = False
-                return
+            if wake is None or wake > now:
+                return self._poll_ms if wake is None else min(self._poll_ms, wake - now)
+            if await self._claim(now, min(room, CLAIM_BATCH)) == 0:
+                return min(self._poll_ms, _CLAIMED_ELSEWHERE_MS)
+        return self._poll_ms
+
+    def _may_claim(self) -> bool:
+        return self._shop.lease.holds and not self._shop.draining.is_set()
 
     async def _claim(self, now: int, limit: int) -> int:
         """Claims and takes up; how many. A drain waits for it: what has been claimed must be given back."""
         self._idle.clear()
         try:
             claimed = await self._shop.store.claim(
-                self._shop.host_id, self._served, now=now, limit=limit, only=self._only
+                self._shop.lease.host_id, self._served, now=now, limit=limit, only=self._only
             )
             for one in claimed:
                 await self._take_up(one)
@@ -174,20 +189,8 @@ class Dispatcher:
             self._note_idle()
         return len(claimed)
 
-    async def _anything_due(self, now: int) -> bool:
-        wake = await self._shop.store.next_wake(self._served, only=self._only)
-        return wake is not None and wake <= now
-
-    async def _pause_ms(self) -> int:
-        if self._room() <= 0 or self._shop.draining.is_set():
-            return self._poll_ms
-        wake = await self._shop.store.next_wake(self._served, only=self._only)
-        if wake is None:
-            return self._poll_ms
-        return max(0, min(self._poll_ms, wake - self._shop.clock.now()))
-
     async def _pass_acts_on(self) -> None:
-        for rid in await self._shop.store.with_acts(self._shop.host_id):
+        for rid in await self._shop.store.with_acts(self._shop.lease.host_id):
             driver = self._active.get(rid)
             if driver is not None:
                 loaded = await self._shop.store.load(rid, after=driver.seq)
@@ -202,6 +205,8 @@ class Dispatcher:
             self._shop.telemetry.log(names.DRIVER_CRASHED, run_id=run.run_id, error=plain(error), exc_info=error)
             await self._hand_back(run)
             return
+        if run.owner != self._shop.lease.host_id:
+            return  # the lease has been lost since: it is an orphan
         self._shop.telemetry.log(names.RUN_CLAIMED, run_id=run.run_id, workflow=run.workflow, orphan=claimed.orphan)
         self._launch(held)
 
@@ -268,6 +273,10 @@ class Dispatcher:
     def _note_idle(self) -> None:
         if not self._active:
             self._idle.set()
+
+    @property
+    def _poll_ms(self) -> int:
+        return self._stated_poll_ms or self._shop.store.profile.poll_ms
 
     def _room(self) -> int:
         return self._concurrency - len(self._active) - self._reserved

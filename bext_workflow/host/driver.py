@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
+import anyio
+
 from bext_workflow.core.inbox import read_act
 from bext_workflow.core.input import Begun, Cancel, Expired, Input, Opened, Recovered, ReminderDue, Settled, TimerDue
 from bext_workflow.core.work import (
@@ -56,6 +58,8 @@ class Driver:
         self._admission = Admission(shop, self._progress, self._calls, self._running)
         self._kinship = Kinship(shop, self._progress)
         self._wake = Wake(shop.clock, shop.deadlines)
+        self.scope = anyio.CancelScope()
+        """What the driver does is inside of it: a host that has lost its lease ends it."""
 
     @property
     def run_id(self) -> str:
@@ -81,7 +85,7 @@ class Driver:
     async def drive(self) -> None:
         """Returns once the run is given back. Raises `LostLease`."""
         if self._orphan:
-            await self._progress.conclude(Recovered(host=self._shop.host_id, fence=self._fence))
+            await self._progress.conclude(Recovered(host=self._shop.lease.host_id, fence=self._fence))
         await self._tell_policy()
         while not self._progress.released:
             if self._progress.state.suspect:
@@ -106,7 +110,10 @@ class Driver:
         if await self._tell_policy():
             return
         due = work(state, now)
-        if not due:
+        if due and not self._shop.lease.holds:
+            # It is renewed, and the driver told, or it is lost, and the driver ended.
+            await self._wake.wait(None)
+        elif not due:
             await self._rest(now)
         elif needs_loop(state):
             await self._abreast()

@@ -24,11 +24,11 @@ from bext_workflow.host.dispatcher import Dispatcher
 from bext_workflow.host.driver import Driver
 from bext_workflow.host.family import descendants
 from bext_workflow.host.invoke import Invoker
+from bext_workflow.host.lease import Lease
 from bext_workflow.host.patience import patiently
 from bext_workflow.host.plans import RegistryPlans
 from bext_workflow.host.progress import Held
 from bext_workflow.host.schedules import Schedules
-from bext_workflow.host.seat import take_seat
 from bext_workflow.host.shop import Shop
 from bext_workflow.host.threads import Threads
 from bext_workflow.host.trouble import Trouble
@@ -37,6 +37,7 @@ from bext_workflow.model.status import IncidentKind
 from bext_workflow.plugin.registry import Registry
 from bext_workflow.ports import telemetry as names
 from bext_workflow.ports.clock import Chance, Clock
+from bext_workflow.ports.hosting import LEASE_MS
 from bext_workflow.ports.store import Committed, HostRow, Result, Store
 from bext_workflow.ports.telemetry import Telemetry
 from bext_workflow.service import tokens
@@ -52,11 +53,12 @@ _FLUSH_S, _LEAVE_S = 3, 2
 
 
 class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The numbers of `[host]`, with its defaults."""
+    """The numbers of `[host]`, with its defaults. `poll_ms` of 0: as the store says."""
 
     concurrency: int = 512
     drain_timeout_ms: int = 30_000
-    poll_ms: int = 100
+    poll_ms: int = 0
+    lease_ms: int = LEASE_MS
     context_bytes: int = 1_048_576
     threads: int = 64
     leaked_threads: int = 16
@@ -85,16 +87,16 @@ class Host:
         self._only = only
         self._family = None if only is None else {only}
         self._definitions = Definitions(store, Catalog(registry), self)
-        self.host_id = chance.new_id()
         self.settlements = Settlements()
         self.drained = asyncio.Event()
         """Set once the host is to stop: by `drain`, or by itself when too many threads have leaked."""
         self.plans = RegistryPlans(registry, store)
         deadlines = Deadlines(clock)
         trouble = Trouble(telemetry)
+        self._lease = Lease(store, clock, chance, telemetry, trouble, lost=self._lease_lost, held=self._lease_held)
         threads = Threads(settings.threads, telemetry, most_leaked=settings.leaked_threads, too_many=self.drain)
         self._shop = Shop(
-            host_id=self.host_id,
+            lease=self._lease,
             store=store,
             committer=Committer(store, clock, trouble),
             invoker=Invoker(deadlines, threads),
@@ -132,6 +134,11 @@ class Host:
         self._wound_down = False
         self._drivers: TaskGroup | None = None
         self._tasks: TaskGroup | None = None
+
+    @property
+    def host_id(self) -> str:
+        """A new one after a lease that was lost."""
+        return self._lease.host_id
 
     @property
     def leaked_threads(self) -> int:
@@ -173,14 +180,14 @@ class Host:
             result = await self._shop.committer.commit(create_of(new, owner=None))
             self.wake()
             return new, result
-        begun = new.begun()
+        begun, owner = new.begun(), self.host_id
         try:
-            created = self._shop.committer.submit(create_of(begun, owner=self.host_id))
+            created = self._shop.committer.submit(create_of(begun, owner=owner))
         except StoreUnavailable:
             self._dispatcher.forget()
             raise
         # The run is this host's to drive from its commit on, whether or not whoever asked for it still waits then.
-        created.add_done_callback(partial(self._begin, begun))
+        created.add_done_callback(partial(self._begin, begun, owner))
         return begun, await asyncio.shield(created)
 
     async def served(self) -> Collection[Serving]:
@@ -217,7 +224,7 @@ class Host:
     @asynccontextmanager
     async def seated(self) -> AsyncIterator[None]:
         """Has the driver's seat while the block runs, and drives nothing yet. Raises `StoreBusy`."""
-        await take_seat(self._store, self._row(), self._clock, self._telemetry)
+        await self._lease.take(self._row())
         try:
             yield
         finally:
@@ -238,6 +245,8 @@ class Host:
         async with lifespans.opened(self._registry.plugins), anyio.create_task_group() as tasks:
             self._tasks = tasks
             tasks.start_soon(self._shop.committer.run, name="committer")
+            tasks.start_soon(self._lease.keep, name="lease")
+            tasks.start_soon(self._store.listen, self._heard, name="wake-ups")
             async with anyio.create_task_group() as drivers:
                 self._drivers = drivers
                 drivers.start_soon(self._dispatcher.run, name="dispatcher")
@@ -284,24 +293,38 @@ class Host:
             started_at=self._clock.now(),
             served=self._served,
             only=self._only,
+            lease_ms=self._settings.lease_ms,
         )
 
-    def _begin(self, begun: NewRun, created: asyncio.Future[Result]) -> None:
-        """Drives a run that was to be created on a reserved place, if it has been."""
-        if created.cancelled() or self._tasks is None:
+    def _heard(self, host_id: str | None) -> None:
+        """Something may be due for anybody, or a host's runs have got acts."""
+        if host_id is None or host_id == self.host_id:
+            self.wake()
+
+    def _lease_lost(self) -> None:
+        self._dispatcher.end_all()
+
+    def _lease_held(self) -> None:
+        self._dispatcher.wake_all()
+
+    def _begin(self, begun: NewRun, owner: str, created: asyncio.Future[Result]) -> None:
+        """Drives a run that was to be created on a reserved place, if it has been, and is this host's still."""
+        if created.cancelled() or self._tasks is None or owner != self.host_id:
             self._dispatcher.forget()
         elif isinstance(created.exception(), StoreUnavailable):
-            self._tasks.start_soon(self._begin_if_there, begun)
+            self._tasks.start_soon(self._begin_if_there, begun, owner)
         elif created.exception() is None and isinstance(result := created.result(), Committed):
             self._dispatcher.begin(self._held(begun, result.rid))
         else:
             self._dispatcher.forget()
 
-    async def _begin_if_there(self, begun: NewRun) -> None:
+    async def _begin_if_there(self, begun: NewRun, owner: str) -> None:
         """An answer was lost, perhaps of a commit that went through (P6): its run would have an owner and no driver."""
         await self._shop.trouble.past()
         find = partial(self._store.find, begun.created.run_id, limit=1)
         for row in await patiently(self._clock, find):
+            if owner != self.host_id:
+                break
             self._dispatcher.begin(self._held(begun, row.rid))
             return
         self._dispatcher.forget()

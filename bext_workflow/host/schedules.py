@@ -54,15 +54,15 @@ class Schedules:
     async def _look(self, tasks: TaskGroup) -> float:
         """Sees to what is due; returns how long nothing will be, in ms."""
         if self._shop.draining.is_set():
-            return LOOK_MS
+            return self._look_ms
         try:
             rows = {row.id: row for row in await self._shop.store.schedules()}
         except StoreUnavailable as error:
             self._shop.trouble.met("schedules", error)
-            return LOOK_MS
+            return self._look_ms
         self._shop.trouble.over("schedules")
         now = self._shop.clock.now()
-        idle_ms = LOOK_MS
+        idle_ms = self._look_ms
         for schedule in self._definitions:
             row = rows.get(schedule.id, ScheduleRow(id=schedule.id))
             coming = self._next(schedule, row)
@@ -72,6 +72,11 @@ class Schedules:
                 self._busy.add(schedule.id)
                 tasks.start_soon(self._look_after, schedule, row, name=f"schedule {schedule.id}")
         return idle_ms
+
+    @property
+    def _look_ms(self) -> int:
+        """As seldom as the store wants to be asked."""
+        return max(LOOK_MS, self._shop.store.profile.poll_ms)
 
     def _next(self, schedule: ScheduleDefinition, row: ScheduleRow) -> int | None:
         """The first slot that has not been dealt with; worked out once for each `handled`."""

@@ -11,6 +11,7 @@ from bext_workflow.core.input import Late
 from bext_workflow.host.committer import Committer
 from bext_workflow.host.deadlines import Deadlines
 from bext_workflow.host.invoke import Invoker
+from bext_workflow.host.lease import Lease
 from bext_workflow.host.threads import Threads
 from bext_workflow.host.trouble import Trouble
 from bext_workflow.model.status import WorkflowStatus
@@ -30,7 +31,7 @@ class Shop(msgspec.Struct, frozen=True, kw_only=True):
     `mint(key)` makes the wait token of a visit.
     """
 
-    host_id: str
+    lease: Lease
     store: Store
     committer: Committer
     invoker: Invoker

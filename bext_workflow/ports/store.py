@@ -23,6 +23,7 @@ import msgspec
 from bext_workflow.model.json import Json
 from bext_workflow.model.schedule import SlotResult
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
+from bext_workflow.ports.hosting import LEASE_MS, Hear, Profile, Schema
 
 
 class EventRow(msgspec.Struct, frozen=True):
@@ -278,13 +279,15 @@ class HostRow(msgspec.Struct, frozen=True, kw_only=True):
     """A host that is alive. `served` are the (workflow, version, digest) of the definitions that it drives.
 
     `only` is the id of the one run that it drives, with its children, for a command that waits for it; None: all that
-    are served.
+    are served. `lease_ms`: how long its right to drive holds after `join` and after each `renew`, where it is one that
+    runs out.
     """
 
     host_id: str
     pid: int
     hostname: str
     started_at: int
+    lease_ms: int = LEASE_MS
     served: tuple[tuple[str, int, str], ...] = ()
     only: str | None = None
 
@@ -341,6 +344,13 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
 class Store(Protocol):
     """A store, opened once and closed once. All calls raise `StoreUnavailable` when it does not answer."""
 
+    @property
+    def profile(self) -> Profile:
+        """How it wants to be used; settled once it is open."""
+
+    async def schema(self) -> Schema:
+        """What a store that is not open has for a schema. Changes nothing."""
+
     async def open(self, *, migrate: bool) -> None:
         """Connects. Raises `NotMigrated` when the schema is not this code's and `migrate` is false, or is newer."""
 
@@ -353,13 +363,28 @@ class Store(Protocol):
     # Hosts
 
     async def join(self, host: HostRow) -> None:
-        """Takes the right to drive. Raises `StoreBusy`, naming the holder, where only one host may."""
+        """Takes the right to drive. Raises `StoreBusy`, naming the holder, where only one host may.
+
+        Where hosts share the store the right is a lease of `host.lease_ms`, by the store's own time.
+        """
+
+    async def renew(self, host_id: str) -> bool:
+        """Lets the lease run from now on again; false: it has run out, and what the host owned are orphans.
+
+        Where only one host may drive, the right does not run out while its process lives: true.
+        """
 
     async def leave(self, host_id: str) -> None:
         """Gives the right back. Runs that `host_id` still owns are orphans from then on."""
 
     async def hosts(self) -> Sequence[HostRow]:
-        """The hosts that are alive."""
+        """The hosts that are alive: their lease holds."""
+
+    async def listen(self, hear: Hear) -> None:
+        """Tells `hear` of what others have written, until it is cancelled; returns at once if the store cannot tell.
+
+        Wake-ups may be lost with the connection: `hear(None)` comes once the store is listened to again.
+        """
 
     # Runs, for their driver
 
@@ -378,13 +403,16 @@ class Store(Protocol):
         """Makes up to `limit` runs `owner`'s: due (`wake_at` ≤ now) and nobody's, or left by an owner that is gone.
 
         Only runs of `served`, and only those with an id of `only` if that is given; longest due first. Each claim
-        raises the fence.
+        raises the fence. Claims at once share the runs out. A host whose lease has run out gets none.
         """
 
     async def next_wake(
         self, served: Collection[tuple[str, int]], *, only: Collection[str] | None = None
     ) -> int | None:
-        """The earliest `wake_at` of the runs that are nobody's and of `served` (and `only`, as in `claim`)."""
+        """When `claim` has something to find: the earliest `wake_at` of the runs that are nobody's, or 0 for an orphan.
+
+        Of `served` (and `only`), as in `claim`; None: nothing.
+        """
 
     async def with_acts(self, owner: str) -> Sequence[int]:
         """The rids of `owner`'s runs that have acts in their inbox."""

@@ -14,6 +14,7 @@ LEFT_IN_PLACE = "left_in_place"
 INCIDENT_OPENED = "incident_opened"
 APPROVAL_REMINDED = "approval_reminded"
 LEASE_LOST = "lease_lost"
+HOST_LEASE_LOST = "host_lease_lost"
 DRIVER_CRASHED = "driver_crashed"
 STORE_UNAVAILABLE = "store_unavailable"
 STORE_BACK = "store_back"
@@ -35,6 +36,7 @@ LOG_LEVELS = {
     INCIDENT_OPENED: "error",
     APPROVAL_REMINDED: "warning",
     LEASE_LOST: "warning",
+    HOST_LEASE_LOST: "error",
     DRIVER_CRASHED: "error",
     STORE_UNAVAILABLE: "error",
     STORE_BACK: "info",

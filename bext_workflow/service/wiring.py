@@ -80,6 +80,24 @@ class VersionPlan(msgspec.Struct, frozen=True, kw_only=True):
     lines: list[str] = []
 
 
+class StoreState(StrEnum):
+    """A store's schema, against the one that this program speaks."""
+
+    READY = "ready"
+    EMPTY = "empty"
+    OLDER = "older"
+    NEWER = "newer"
+
+
+class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What `db status` says. `schema` is the number of the store's schema (0: none), `spoken` that of this program."""
+
+    store: str
+    schema: int
+    spoken: int
+    state: StoreState
+
+
 class Reached(Protocol):
     """A service that a command may call. `url` is None when it acts straight on the store."""
 
@@ -111,6 +129,12 @@ class Wiring(Protocol):
 
     def config(self, target: Target) -> JsonObject:
         """The effective config, with defaults and without secrets."""
+
+    async def store_status(self, target: Target) -> StoreStatus:
+        """Looks at the store's schema, and changes nothing. Raises `StoreUnavailable`."""
+
+    async def migrate_store(self, target: Target) -> StoreStatus:
+        """Brings the store's schema up to date. Raises `NotMigrated` if it is newer than this program."""
 
     async def serve(self, target: Target, options: ServeOptions) -> None:
         """Runs the host until it is told to stop, then drains. Returns after a clean drain."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from bext_workflow.testing.clock import FakeClock
-    from bext_workflow.testing.contract import StoreContract
+    from bext_workflow.testing.contract import SharedStoreContract, StoreContract
 
-__all__ = ["FakeClock", "StoreContract"]
+__all__ = ["FakeClock", "SharedStoreContract", "StoreContract"]
 
-_HOME = {"FakeClock": "clock", "StoreContract": "contract"}
+_HOME = {"FakeClock": "clock", "SharedStoreContract": "contract", "StoreContract": "contract"}
 
 if "pytest" in sys.modules:
     import pytest

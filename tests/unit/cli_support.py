@@ -54,7 +54,15 @@ from bext_workflow.service.protocols import (
     TriggerRequest,
     Workflows,
 )
-from bext_workflow.service.wiring import Reached, Report, ServeOptions, Target, VersionPlan
+from bext_workflow.service.wiring import (
+    Reached,
+    Report,
+    ServeOptions,
+    StoreState,
+    StoreStatus,
+    Target,
+    VersionPlan,
+)
 
 AT = "2026-11-30T21:52:07.123Z"
 
@@ -106,6 +114,8 @@ INCIDENT = IncidentView(
     actions=[Action.RETRY, Action.UNDONE],
     opened_at=AT,
 )
+
+STORE = StoreStatus(store="postgresql://db/shop", schema=1, spoken=2, state=StoreState.OLDER)
 
 
 APPROVAL = ApprovalView(
@@ -373,6 +383,14 @@ class ShelfWiring:
     def config(self, target: Target) -> JsonObject:
         self.targets.append(target)
         return {"host": {"listen": "127.0.0.1:7420"}, "plugins": [{"name": "p"}]}
+
+    async def store_status(self, target: Target) -> StoreStatus:
+        self.targets.append(target)
+        return STORE
+
+    async def migrate_store(self, target: Target) -> StoreStatus:
+        self.targets.append(target)
+        return replace(STORE, schema=2, state=StoreState.READY)
 
     async def serve(self, target: Target, options: ServeOptions) -> None:
         self.targets.append(target)

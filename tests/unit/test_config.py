@@ -116,7 +116,8 @@ class TestDefaults:
             "listen": "127.0.0.1:7420",
             "concurrency": 512,
             "drain_timeout_ms": 30_000,
-            "poll_ms": 100,
+            "poll_ms": None,
+            "lease_ms": 15_000,
             "limits": {"context_bytes": 1_048_576, "threads": 64, "leaked_threads": 16},
         }
 

@@ -95,6 +95,15 @@ _CONFIG = LazyGroup(
     children={"show": Lazy(f"{_HERE}.config:show", "Show the config in effect: defaults filled in, secrets left out.")},
 )
 
+_DB = LazyGroup(
+    "db",
+    help="The store itself.",
+    children={
+        "status": Lazy(f"{_HERE}.db:status", "Show whether the store's schema is the one that this program speaks."),
+        "migrate": Lazy(f"{_HERE}.db:migrate", "Bring the store's schema up to date, or make it."),
+    },
+)
+
 root = LazyGroup(
     PROGRAM,
     help="Durable workflows and sagas: serve them, start them, look after them.",
@@ -120,6 +129,7 @@ root = LazyGroup(
         "schedules": _SCHEDULES,
         "workflows": _WORKFLOWS,
         "plugins": _PLUGINS,
+        "db": _DB,
         "config": _CONFIG,
     },
     aliases={"run": "runs"},

@@ -70,10 +70,11 @@ def claim(
 
 
 def next_wake(
-    connection: sqlite3.Connection, served: Collection[tuple[str, int]], only: Collection[str] | None
+    connection: sqlite3.Connection, seat: Seat, served: Collection[tuple[str, int]], only: Collection[str] | None
 ) -> int | None:
     name = "next_wake" if only is None else "next_wake_only"
-    row = connection.execute(_SQL[name], {"served": _json(served), "only": _json(only or ())}).fetchone()
+    given = {"served": _json(served), "only": _json(only or ()), "holder": seat.holder() or ""}
+    row = connection.execute(_SQL[name], given).fetchone()
     return None if row is None else row["wake_at"]
 
 

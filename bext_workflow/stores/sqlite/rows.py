@@ -141,9 +141,11 @@ def host_of(row: sqlite3.Row) -> HostRow:
         started_at=row["started_at"],
         served=tuple((workflow, version, digest) for workflow, version, digest in loads(row["served"])),
         only=row["only_run"],
+        lease_ms=row["lease_ms"],
     )
 
 
 def host_values(host: HostRow) -> tuple[object, ...]:
     """In the order of `insert_host`."""
-    return host.host_id, host.pid, host.hostname, host.started_at, dumps(list(host.served)).decode(), host.only
+    served = dumps(list(host.served)).decode()
+    return host.host_id, host.pid, host.hostname, host.started_at, served, host.only, host.lease_ms

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 from bext_workflow.errors import NotMigrated
-from bext_workflow.stores.sqlite.connection import writing
+from bext_workflow.ports.hosting import Schema
+from bext_workflow.stores.sqlite.connection import open_reader, writing
 
 _FOLDER = Path(__file__).parent / "migrations"
 MIGRATIONS = {int(file.name[:4]): file for file in sorted(_FOLDER.glob("[0-9]*.sql"))}
@@ -23,6 +25,14 @@ def migrate(connection: sqlite3.Connection, place: str) -> None:
                 mend="upgrade bext-workflow, or open a store of its own version",
             )
         _step(connection)
+
+
+def look(path: Path | None) -> Schema:
+    """What the file has for a schema; a file that is not there has none."""
+    if path is None or not path.exists():
+        return Schema(0, LATEST)
+    with closing(open_reader(path)) as connection:
+        return Schema(version_of(connection), LATEST)
 
 
 def version_of(connection: sqlite3.Connection) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from bext_workflow.model.status import IncidentKind
+from bext_workflow.ports.hosting import Hear, Profile, Schema
 from bext_workflow.ports.store import (
     Amend,
     ApprovalRow,
@@ -36,6 +38,9 @@ from bext_workflow.stores.sqlite.write import beat, write
 
 T = TypeVar("T")
 
+_PROFILE = Profile(poll_ms=100)
+"""Commands in other processes cannot wake the host, and asking costs some µs."""
+
 
 class SqliteStore:
     """`Store` over one SQLite file, or, without a path, over a database in memory (one thread, one connection)."""
@@ -46,6 +51,16 @@ class SqliteStore:
         self._seat: Seat = MemorySeat() if path is None else FileSeat(path)
         self._writer = Worker("bext-sqlite-writer", self._connect)
         self._reader = self._writer if path is None else Worker("bext-sqlite-reader", partial(open_reader, path))
+
+    @property
+    def profile(self) -> Profile:
+        return _PROFILE
+
+    async def schema(self) -> Schema:
+        try:
+            return await asyncio.to_thread(schema.look, self.path)
+        except (sqlite3.Error, OSError) as error:
+            raise unavailable(error, self._place) from error
 
     async def open(self, *, migrate: bool) -> None:
         """The file is this program's own: its schema is brought up to date whatever `migrate` says."""
@@ -75,11 +90,19 @@ class SqliteStore:
     async def join(self, host: HostRow) -> None:
         await self._write(partial(claims.join, seat=self._seat, host=host))
 
+    async def renew(self, host_id: str) -> bool:
+        """The seat is the lease: it is the host's as long as its process lives."""
+        del host_id
+        return True
+
     async def leave(self, host_id: str) -> None:
         await self._write(partial(claims.leave, seat=self._seat, host_id=host_id))
 
     async def hosts(self) -> Sequence[HostRow]:
         return await self._read(partial(claims.hosts, seat=self._seat))
+
+    async def listen(self, hear: Hear) -> None:
+        """A file tells nobody of what is written: the host asks often instead."""
 
     # Runs, for their driver
 
@@ -102,7 +125,7 @@ class SqliteStore:
     async def next_wake(
         self, served: Collection[tuple[str, int]], *, only: Collection[str] | None = None
     ) -> int | None:
-        return await self._write(partial(claims.next_wake, served=served, only=only))
+        return await self._write(partial(claims.next_wake, seat=self._seat, served=served, only=only))
 
     async def with_acts(self, owner: str) -> Sequence[int]:
         return await self._write(partial(claims.with_acts, owner=owner))

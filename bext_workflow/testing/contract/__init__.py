@@ -1,5 +1,7 @@
 """`StoreContract`: every sentence of `ports.store`, as tests that a store's own suite inherits (asyncio_mode = "auto").
 
+`SharedStoreContract` holds a store besides to what several hosts at once need of it.
+
 ::
 
     class TestMyStore(StoreContract):
@@ -16,9 +18,10 @@ from bext_workflow.testing.contract.driving import DrivingContract
 from bext_workflow.testing.contract.incidents import IncidentsContract
 from bext_workflow.testing.contract.listing import ListingContract
 from bext_workflow.testing.contract.schedules import SchedulesContract
+from bext_workflow.testing.contract.sharing import SharingContract
 from bext_workflow.testing.contract.starting import StartingContract
 
-__all__ = ["StoreContract"]
+__all__ = ["SharedStoreContract", "StoreContract"]
 
 
 class StoreContract(
@@ -33,3 +36,7 @@ class StoreContract(
     ListingContract,
 ):
     """Subclass it under a name that pytest collects, and give it `open_store`; see `base.StoreCase` for what else."""
+
+
+class SharedStoreContract(StoreContract, SharingContract):
+    """For a store that several hosts may drive at once."""

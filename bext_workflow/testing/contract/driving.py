@@ -238,6 +238,7 @@ class DrivingContract(StoreCase):
         assert await claimed_ids(store) == []
 
     async def test_next_wake_is_the_earliest_of_what_is_nobodys_and_served(self, store: Store) -> None:
+        await store.join(host())
         assert await store.next_wake(SERVED) is None
 
         await committed(
@@ -252,6 +253,27 @@ class DrivingContract(StoreCase):
         assert await store.next_wake(SERVED) == 4_000
         assert await store.next_wake([("checkout", 2), ("checkout", 1)]) == 2_000
         assert await store.next_wake([]) is None
+
+    async def test_orphan_is_due_at_once(self, store: Store) -> None:
+        """P35: whenever it is due by itself, and only for who serves it."""
+        await store.join(host())
+        waiting = replace(creation().index, wake_at=99_000)
+        await committed(store, replace(creation(1), index=waiting), creation(2, owner=None, wake_at=4_000))
+        await store.leave("host-a")
+        await store.join(host("host-b"))
+
+        assert await store.next_wake(SERVED) == 0
+        assert await store.next_wake([("checkout", 2)]) is None
+        assert [await store.next_wake(SERVED, only=[run_id(number)]) for number in (1, 2)] == [0, 4_000]
+
+        assert await claimed_ids(store, now=1_000, owner="host-b") == [run_id(1)]
+        assert await store.next_wake(SERVED) == 4_000
+
+    async def test_host_that_is_alive_may_renew_its_lease(self, store: Store) -> None:
+        await store.join(host())
+
+        assert await store.renew("host-a") is True
+        assert list(await store.hosts()) == [host()]
 
     async def test_ended_run_never_wakes(self, store: Store) -> None:
         await store.join(host())

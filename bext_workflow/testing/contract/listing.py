@@ -170,6 +170,14 @@ class ListingContract(StoreCase):
             with pytest.raises(StoreUnavailable):
                 await call
 
+    async def test_schema_is_known_without_opening_the_store(self, store: Store, other: Store) -> None:
+        await other.close()
+
+        schema = await other.schema()
+
+        assert schema.found in (0, schema.spoken)  # none: a store that lives in its process only
+        assert schema.spoken > 0
+
     async def test_store_that_is_opened_again_has_everything(self, store: Store) -> None:
         run = await started(store)
         again = await self.crash(store)

@@ -34,7 +34,15 @@ def test_hooks_are_those_of_the_trait() -> None:
     manager.check_pending()
 
     implemented = {caller.name for caller in manager.get_hookcallers(plugin) or ()}
-    assert implemented == {"name", "configure", "lifespan", "definitions", "run_step", "compensate_step"}
+    assert implemented == {
+        "name",
+        "configure",
+        "lifespan",
+        "open_store",
+        "definitions",
+        "run_step",
+        "compensate_step",
+    }
     assert manager.hook.name() == "workflow-pg"
 
 

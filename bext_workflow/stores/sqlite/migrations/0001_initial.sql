@@ -128,14 +128,15 @@ CREATE TABLE definitions (
     PRIMARY KEY (workflow, version, digest, policy)
 ) WITHOUT ROWID;
 
--- `only_run`: the one run that a host drives, for a command; NULL: all that it serves.
+-- `only_run`: the one run that a host drives, for a command; NULL: all that it serves. Its lease is its OS lock.
 CREATE TABLE hosts (
     host_id TEXT PRIMARY KEY,
     pid INTEGER NOT NULL,
     hostname TEXT NOT NULL,
     started_at INTEGER NOT NULL,
     served TEXT NOT NULL,
-    only_run TEXT
+    only_run TEXT,
+    lease_ms INTEGER NOT NULL
 ) WITHOUT ROWID;
 
 CREATE TABLE schedules (

@@ -33,22 +33,39 @@ ORDER BY wake_at LIMIT :limit;
 -- name: take
 UPDATE runs SET owner = ?, fence = fence + 1 WHERE rid IN (SELECT value FROM json_each(?));
 
+-- An orphan is due whenever it is, `:holder` being who has the seat.
 -- name: next_wake
 WITH served AS (
     SELECT json_extract(value, '$[0]') AS workflow, json_extract(value, '$[1]') AS version FROM json_each(:served)
 )
-SELECT wake_at FROM runs
-WHERE owner IS NULL AND wake_at IS NOT NULL AND (workflow, version) IN (SELECT workflow, version FROM served)
-ORDER BY wake_at LIMIT 1;
+SELECT min(wake_at) AS wake_at FROM (
+    SELECT * FROM (
+        SELECT wake_at FROM runs
+        WHERE owner IS NULL AND wake_at IS NOT NULL AND (workflow, version) IN (SELECT workflow, version FROM served)
+        ORDER BY wake_at LIMIT 1
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT 0 FROM runs
+        WHERE owner IS NOT NULL AND owner < :holder AND (workflow, version) IN (SELECT workflow, version FROM served)
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT 0 FROM runs
+        WHERE owner IS NOT NULL AND owner > :holder AND (workflow, version) IN (SELECT workflow, version FROM served)
+        LIMIT 1
+    )
+);
 
 -- name: next_wake_only
 WITH served AS (
     SELECT json_extract(value, '$[0]') AS workflow, json_extract(value, '$[1]') AS version FROM json_each(:served)
 )
-SELECT wake_at FROM runs
-WHERE run_id IN (SELECT value FROM json_each(:only)) AND owner IS NULL AND wake_at IS NOT NULL
-    AND (workflow, version) IN (SELECT workflow, version FROM served)
-ORDER BY wake_at LIMIT 1;
+SELECT CASE WHEN owner IS NULL THEN wake_at ELSE 0 END AS wake_at FROM runs
+WHERE run_id IN (SELECT value FROM json_each(:only)) AND (workflow, version) IN (SELECT workflow, version FROM served)
+    AND CASE WHEN owner IS NULL THEN wake_at IS NOT NULL ELSE owner <> :holder END
+ORDER BY 1 LIMIT 1;
 
 -- From the inbox, which is all but empty, to the runs.
 -- name: with_acts
@@ -58,7 +75,7 @@ SELECT DISTINCT inbox.rid FROM inbox CROSS JOIN runs ON runs.rid = inbox.rid WHE
 DELETE FROM hosts;
 
 -- name: insert_host
-INSERT INTO hosts (host_id, pid, hostname, started_at, served, only_run) VALUES (?, ?, ?, ?, ?, ?);
+INSERT INTO hosts (host_id, pid, hostname, started_at, served, only_run, lease_ms) VALUES (?, ?, ?, ?, ?, ?, ?);
 
 -- name: delete_host
 DELETE FROM hosts WHERE host_id = ?;

@@ -25,6 +25,7 @@ from bext_workflow.plugin.hookspecs import HostInfo
 from bext_workflow_pg import sandbox
 from bext_workflow_pg.errors import Refused, Transient
 from bext_workflow_pg.ledger import Ledger
+from bext_workflow_pg.opening import open_store
 from bext_workflow_pg.order import read_order
 from bext_workflow_pg.settings import ledger_location
 
@@ -85,6 +86,10 @@ class CheckoutPlugin:
         finally:
             self._ledger = None
             await asyncio.to_thread(ledger.close)
+
+    @hookimpl
+    def open_store(self, url: str) -> object:
+        return open_store(url)
 
     @hookimpl
     def definitions(self) -> list[WorkflowDefinition]:

@@ -1,0 +1,57 @@
+"""`db status|migrate`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from bext_workflow.faces.cli.cells import Cell
+from bext_workflow.faces.cli.context import Session
+from bext_workflow.faces.cli.options import Command
+
+if TYPE_CHECKING:
+    from bext_workflow.service.wiring import StoreStatus, Target
+
+_COLOURS = {"ready": "green", "empty": "yellow", "older": "yellow", "newer": "red"}
+
+
+@click.command(cls=Command)
+@click.pass_obj
+def status(session: Session) -> None:
+    """Show whether the store's schema is the one that this program speaks.
+
+    ready: it is. empty: there are no tables yet. older: `db migrate` brings it up to date. newer: upgrade the program.
+    """
+    _show(session, "db status", session.wiring.store_status)
+
+
+@click.command(cls=Command)
+@click.pass_obj
+def migrate(session: Session) -> None:
+    """Bring the store's schema up to date, or make it.
+
+    Several at once do it once; one that is cut off is gone on with by the next.
+    """
+    _show(session, "db migrate", session.wiring.migrate_store)
+
+
+def _show(session: Session, what: str, look: Callable[[Target], Awaitable[StoreStatus]]) -> None:
+    target = session.local_target(what)
+
+    async def asked() -> StoreStatus:
+        return await look(target)
+
+    found = session.run(asked)
+    session.output.show(
+        found,
+        lambda screen: screen.fields(
+            [
+                ("store", Cell(found.store, "bold")),
+                ("schema", Cell(str(found.schema))),
+                ("spoken", Cell(str(found.spoken))),
+                ("state", Cell(found.state, _COLOURS[found.state])),
+            ]
+        ),
+    )

@@ -1,0 +1,138 @@
+"""Connections: how they are lent, and what a transaction is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeAlias, TypeVar
+
+import asyncpg
+import msgspec
+from asyncpg.pool import Pool, PoolConnectionProxy
+
+from bext_workflow_pg.store.faults import STORE_FAULTS
+
+Connection: TypeAlias = asyncpg.Connection | PoolConnectionProxy
+
+T = TypeVar("T")
+
+CONNECT_S = 5.0
+ACQUIRE_S = 10.0
+COMMAND_S = 15.0
+CLOSE_S = 2.0
+"""What is waited for: a connection of one's own, one that is lent, an answer, the farewell."""
+
+_IDLE_S = 60.0
+_STATEMENTS = 256
+_APPLICATION = "bext-workflow"
+
+_BEGIN = f"""BEGIN;
+SET LOCAL synchronous_commit = {{synchronous_commit}};
+SET LOCAL statement_timeout = '{COMMAND_S - 1:.0f}s';
+SET LOCAL idle_in_transaction_session_timeout = '{2 * COMMAND_S:.0f}s';
+SET LOCAL enable_seqscan = off;
+SET LOCAL enable_hashjoin = off;
+SET LOCAL enable_mergejoin = off"""
+"""How every write begins; nothing of it outlives the transaction, so that a pooler in between does no harm.
+
+The server lets go by itself of what a lost client has left open. Plans are made once and kept: one that was made while
+a table was small must not scan it when it has grown, and rows are locked in the order in which they are handed in.
+"""
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """What was found out about the server. `pooled`: the next transaction may reach another session of it."""
+
+    pooled: bool
+    synchronous_commit: str
+
+
+class Lending:
+    """Up to so many connections, opened when they are needed. Raises what asyncpg raises."""
+
+    def __init__(self, pool: Pool, terms: Terms) -> None:
+        self._pool = pool
+        self._pooled = terms.pooled
+        self._begin = _BEGIN.format(synchronous_commit=terms.synchronous_commit)
+
+    async def write(self, job: Callable[[Connection], Awaitable[T]]) -> T:
+        """The job in a transaction that is durable when this returns."""
+        async with self._lent() as connection:
+            return await in_transaction(connection, self._begin, job)
+
+    async def read(self, job: Callable[[Connection], Awaitable[T]]) -> T:
+        """A job of one statement that reads: a moment of its own, and one and the same session."""
+        async with self._lent() as connection:
+            if self._pooled:
+                return await in_transaction(connection, "BEGIN READ ONLY", job)
+            return await job(connection)
+
+    async def close(self) -> None:
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await self._pool.close()
+        except (TimeoutError, *STORE_FAULTS):
+            self._pool.terminate()
+
+    @asynccontextmanager
+    async def _lent(self) -> AsyncIterator[Connection]:
+        connection = await self._pool.acquire(timeout=ACQUIRE_S)
+        try:
+            yield connection
+        finally:
+            await self._pool.release(connection, timeout=CLOSE_S)
+
+
+async def connect(url: str) -> asyncpg.Connection:
+    """A connection of one's own. Raises what asyncpg raises."""
+    return await asyncpg.connect(
+        url,
+        timeout=CONNECT_S,
+        command_timeout=COMMAND_S,
+        statement_cache_size=0,
+        server_settings={"application_name": _APPLICATION},
+    )
+
+
+async def lend(url: str, terms: Terms, *, most: int) -> Lending:
+    """Connections to be lent. Where sessions are pooled no statement is prepared for later."""
+    pool = await asyncpg.create_pool(
+        url,
+        min_size=0,
+        max_size=most,
+        max_inactive_connection_lifetime=_IDLE_S,
+        timeout=CONNECT_S,
+        command_timeout=COMMAND_S,
+        statement_cache_size=0 if terms.pooled else _STATEMENTS,
+        reset=_keep,
+        server_settings={"application_name": _APPLICATION},
+    )
+    return Lending(pool, terms)
+
+
+async def in_transaction(connection: Connection, begin: str, job: Callable[[Connection], Awaitable[T]]) -> T:
+    """The job between `begin` and COMMIT. Whatever interrupts it ends the transaction, if need be with its session."""
+    try:
+        await connection.execute(begin)
+        result = await job(connection)
+        await connection.execute("COMMIT")
+    except BaseException as error:
+        await _undo(connection, error)
+        raise
+    return result
+
+
+async def _undo(connection: Connection, error: BaseException) -> None:
+    lost = isinstance(error, OSError | TimeoutError | asyncpg.InterfaceError) or not isinstance(error, Exception)
+    if not lost and not connection.is_closed():
+        try:
+            await connection.execute("ROLLBACK")
+        except STORE_FAULTS:
+            lost = True
+    if lost:
+        connection.terminate()
+
+
+async def _keep(connection: Connection) -> None:
+    """Nothing is ever set for longer than a transaction, so nothing is to be reset."""

