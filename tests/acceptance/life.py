@@ -97,7 +97,7 @@ class _Life:
             host = parts.host(_silent(), parts.settings())
             async with host.running():
                 service = parts.service(host, by=BY)
-                await store.claimed.wait()
+                await store.looked.wait()
                 started = sent or await service.start(self._order())
                 run = await self._drive(host, service, store, started.run.run_id)
                 await host.idle()

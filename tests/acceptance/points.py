@@ -44,14 +44,14 @@ class Points:
 class WatchedStore(SqliteStore):
     """The embedded store; its process may die just before and just after each of its commits.
 
-    `claimed` is set once the host has looked for work.
+    `looked` is set once the host has looked for work, and taken up what there was.
     """
 
     def __init__(self, path: Path, points: Points) -> None:
         super().__init__(path)
         self._points = points
         self._looked: list[asyncio.Event] = []
-        self.claimed = asyncio.Event()
+        self.looked = asyncio.Event()
 
     async def next_look(self) -> None:
         """Waits until the host begins to look for acts from outside, so that it has done so before."""
@@ -83,8 +83,16 @@ class WatchedStore(SqliteStore):
         self._points.passing("before claim")
         claimed = await super().claim(owner, served, now=now, limit=limit, only=only)
         self._points.passing("after claim")
-        self.claimed.set()
+        self.looked.set()
         return claimed
+
+    async def next_wake(
+        self, served: Collection[tuple[str, int]], *, only: Collection[str] | None = None
+    ) -> int | None:
+        wake = await super().next_wake(served, only=only)
+        if wake is None:
+            self.looked.set()
+        return wake
 
     async def post(self, run_id: str, judge: Judge, *, at: int) -> Posted:
         self._points.passing("before post")

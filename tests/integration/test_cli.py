@@ -520,7 +520,7 @@ def test_a_good_config_passes_the_check_and_shows_what_is_in_it(shop: Shop) -> N
 @pytest.mark.parametrize(
     ("store", "code", "said"),
     [
-        ("postgresql://there/shop", "config-invalid", "no plugin opens the store"),
+        ("mysql://there/shop", "config-invalid", "no plugin opens the store"),
         ("sqlite:nowhere/bext.db", "store-unusable", "check that the folder exists"),
         ("sqlite:.", "store-unusable", "cannot be opened"),
     ],

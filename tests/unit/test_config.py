@@ -316,7 +316,6 @@ class TestKeys:
     @pytest.mark.parametrize(
         ("text", "path"),
         [
-            ("[host]\nlease_ms = 1\n", "host.lease_ms"),
             ("[host]\nworkers = 2\n", "host.workers"),
             ("[host]\nstart_keys_days = 2\n", "host.start_keys_days"),
             ("[host.retention]\ncompleted_days = 30\n", "host.retention"),

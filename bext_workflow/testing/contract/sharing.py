@@ -134,8 +134,8 @@ class SharingContract(StoreCase):
 
         assert await claimed_ids(other, "host-b") == []
         assert await other.next_wake(SERVED) is None
-        assert await other.next_wake(SERVED, only=run_id(1)) is None
-        assert list(await other.claim("host-b", SERVED, now=10_000, limit=9, only=run_id(1))) == []
+        assert await other.next_wake(SERVED, only=[run_id(1)]) is None
+        assert list(await other.claim("host-b", SERVED, now=10_000, limit=9, only=[run_id(1)])) == []
 
     async def test_hosts_that_claim_at_once_share_the_runs_out(self, store: Store, other: Store) -> None:
         """P32: those that are due, and those of a dead host."""
@@ -188,6 +188,7 @@ class SharingContract(StoreCase):
             assert await ear.next() is None
 
     async def test_run_that_is_nobodys_is_told_of(self, store: Store, other: Store) -> None:
+        """P37: after the first word of a store that is listened to, which tells to look, nothing is missed."""
         async with listening(store) as ear:
             await committed(other, creation(1, owner=None))
             assert await ear.next() is None
