@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench import growth, load, startup, waiting
+from bench import growth, load, postgres, startup, waiting
 from bench.report import Figure, show
 
 PARTS: dict[str, Callable[[Path, int], Sequence[Figure]]] = {
@@ -21,6 +21,7 @@ PARTS: dict[str, Callable[[Path, int], Sequence[Figure]]] = {
     "growth": lambda folder, rounds: asyncio.run(growth.measure(folder, rounds)),
     "startup": startup.measure,
     "waiting": waiting.measure,
+    "postgres": lambda folder, rounds: asyncio.run(postgres.measure(folder, rounds)),
 }
 
 
@@ -35,6 +36,7 @@ def main() -> int:
     for name, part in PARTS.items():
         if options.only in (None, name):
             with tempfile.TemporaryDirectory(dir=options.folder, prefix="bext-bench-") as folder:
+                Path(folder).chmod(0o755)  # a database server works in it as another user
                 print(f"… {name}", file=sys.stderr)
                 figures += part(Path(folder), options.rounds)
     show(figures)

@@ -9,6 +9,7 @@ from bench import raw
 from bench.load import IN_FLIGHT, RUNS, drive
 from bench.report import Figure, at_least, plain
 from bench.saga import DEFINITION, hosting
+from bext_workflow.stores import SqliteStore
 
 FEW, MANY = 1_000, 1_000_000
 SMALL, LARGE = "x" * 1_000, "x" * 1_000_000
@@ -30,14 +31,14 @@ async def measure(folder: Path, rounds: int) -> Sequence[Figure]:
 
 async def _rates(path: Path, runs: int, rounds: int) -> list[float]:
     raw.fill(path, runs)
-    async with hosting(path, concurrency=IN_FLIGHT) as (host, service):
+    async with hosting(SqliteStore(path), concurrency=IN_FLIGHT) as (host, service):
         await drive(host, service, DEFINITION.id, 500, IN_FLIGHT)
         return [RUNS / await drive(host, service, DEFINITION.id, RUNS, IN_FLIGHT) for _ in range(rounds)]
 
 
 async def _step_rates(path: Path, note: str, rounds: int) -> list[float]:
     """One run that walks in a loop: its start is paid once, so that what is left is the cost of its steps."""
-    async with hosting(path) as (host, service):
+    async with hosting(SqliteStore(path)) as (host, service):
         await drive(host, service, "loop", 1, 1, {"note": note})
         return [1_000 / await drive(host, service, "loop", 1, 1, {"note": note}) for _ in range(rounds)]
 

@@ -14,6 +14,7 @@ from bext_workflow.host.host import Host
 from bext_workflow.model.json import JsonObject
 from bext_workflow.service.protocols import StartRequest
 from bext_workflow.service.service import Service
+from bext_workflow.stores import SqliteStore
 
 RUNS = 2_000
 IN_FLIGHT = 1_000
@@ -46,7 +47,7 @@ async def measure(folder: Path, rounds: int) -> Sequence[Figure]:
     cpu: list[float] = []
     p50: list[float] = []
     p99: list[float] = []
-    async with hosting(folder / "load.db", concurrency=IN_FLIGHT) as (host, service):
+    async with hosting(SqliteStore(folder / "load.db"), concurrency=IN_FLIGHT) as (host, service):
         await drive(host, service, DEFINITION.id, 500, IN_FLIGHT)
         for turn in range(rounds):
             place = folder / str(turn)

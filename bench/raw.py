@@ -41,12 +41,12 @@ UPDATE runs SET seq = 5, step = NULL, updated_at = ?, ended_at = ?, status = 'CO
 WHERE rid = ? AND fence = 1 AND seq = 3 AND inbox = 0
 """
 _INSERT_EVENT = "INSERT INTO journal (rid, seq, at, kind, data) VALUES (?, ?, ?, ?, ?)"
-_CREATED = (
+CREATED = (
     '{"run_id":"%s","workflow":"saga","version":1,"digest":"3b5d5c3712955042","context":{"order_id":"o-1","sku":"widget",'
     '"quantity":1,"payment_method":"pm_ok","email":"a@b.c","note":"-"},"by":"bench","begun":true}'
 )
-_DONE = '{"step":"%s","visit":1,"attempt":1,"updates":{"%s_id":"r-123456"},"next":"%s"}'
-_STEPS = ("reserve_stock", "charge_card", "send_receipt", "end")
+DONE = '{"step":"%s","visit":1,"attempt":1,"updates":{"%s_id":"r-123456"},"next":"%s"}'
+STEPS = ("reserve_stock", "charge_card", "send_receipt", "end")
 
 
 def members_per_second(folder: Path, *, group: int, seconds: float) -> float:
@@ -134,12 +134,12 @@ def _commit(connection: sqlite3.Connection, stage: int, rids: Sequence[int]) -> 
     if stage == 0:
         ids = [str(uuid_utils.uuid7()) for _ in rids]
         connection.executemany(_INSERT_RUN, [(rid, id_, now, now, now) for rid, id_ in zip(rids, ids, strict=True)])
-        events = [(rid, 1, now, "run_created", _CREATED % id_) for rid, id_ in zip(rids, ids, strict=True)]
+        events = [(rid, 1, now, "run_created", CREATED % id_) for rid, id_ in zip(rids, ids, strict=True)]
     else:
-        text = _DONE % (_STEPS[stage - 1], _STEPS[stage - 1], _STEPS[stage])
+        text = DONE % (STEPS[stage - 1], STEPS[stage - 1], STEPS[stage])
         events = [(rid, stage + 1, now, "step_completed", text) for rid in rids]
         if stage < MEMBERS_A_SAGA - 1:
-            connection.executemany(_ADVANCE, [(stage + 1, _STEPS[stage], now, rid, stage) for rid in rids])
+            connection.executemany(_ADVANCE, [(stage + 1, STEPS[stage], now, rid, stage) for rid in rids])
         else:
             connection.executemany(_END, [(now, now, rid) for rid in rids])
             events += [(rid, stage + 2, now, "run_completed", "{}") for rid in rids]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from bext_workflow import StepDefinition, StepOutcome, WorkflowDefinition, WorkflowRun
 from bext_workflow.app.collector import calm_collector
@@ -15,9 +15,9 @@ from bext_workflow.host.telemetry import HostTelemetry
 from bext_workflow.model.wait import WaitDefinition
 from bext_workflow.plugin.hooks import Hook
 from bext_workflow.plugin.registry import Plugin, Registry, Served
+from bext_workflow.ports.store import Store
 from bext_workflow.service.catalog import Catalog
 from bext_workflow.service.service import Service
-from bext_workflow.stores import SqliteStore
 
 STEPS = ("reserve_stock", "charge_card", "send_receipt")
 CONTEXT = {"order_id": "o-1", "sku": "widget", "quantity": 1, "payment_method": "pm_ok", "email": "a@b.c", "note": "-"}
@@ -25,13 +25,17 @@ DEFINITION = WorkflowDefinition(id="saga", steps=tuple(StepDefinition(name=name)
 WAITING = WorkflowDefinition(id="waiting", steps=(StepDefinition(name="hold", wait=WaitDefinition(signal="go")),))
 LOOP = WorkflowDefinition(id="loop", steps=(StepDefinition(name="turn", branches=("turn", "end")),))
 LOOP_TURNS = 1_000
+SLOW = WorkflowDefinition(id="slow", steps=tuple(StepDefinition(name=name) for name in STEPS))
+SLOW_STEP_S = 0.05
 ROLLED_BACK = WorkflowDefinition(id="rolled_back", steps=tuple(StepDefinition(name=name) for name in STEPS))
 
 
 async def run_step(run: WorkflowRun, step_name: str) -> StepOutcome:
-    """Works at once; the last step of `rolled_back` fails."""
+    """Works at once, but for the steps of `slow`; the last step of `rolled_back` fails."""
     if step_name == "turn":
         return StepOutcome.Continue({"turn": run.visit}, next="turn" if run.visit < LOOP_TURNS else "end")
+    if run.workflow == "slow":
+        await asyncio.sleep(SLOW_STEP_S)
     if step_name == "send_receipt" and run.workflow == "rolled_back":
         return StepOutcome.Fail("mail down", compensate=True)
     return StepOutcome.Continue({f"{step_name}_id": "r-123456"})
@@ -42,8 +46,8 @@ async def compensate_step(run: WorkflowRun, step_name: str) -> None:
 
 
 def registry() -> Registry:
-    """The two workflows of one plugin, without any of pluggy."""
-    definitions = (DEFINITION, ROLLED_BACK, LOOP, WAITING)
+    """The workflows of one plugin, without any of pluggy."""
+    definitions = (DEFINITION, ROLLED_BACK, LOOP, WAITING, SLOW)
     plugin = Plugin(
         name="bench",
         distribution="bench",
@@ -58,9 +62,8 @@ def registry() -> Registry:
 
 
 @asynccontextmanager
-async def hosting(path: Path, *, concurrency: int = 1_000) -> AsyncIterator[tuple[Host, Service]]:
-    """A host over a fresh or known file, and the service in front of it."""
-    store = SqliteStore(path)
+async def hosting(store: Store, *, concurrency: int = 1_000) -> AsyncIterator[tuple[Host, Service]]:
+    """A host over a store that is not open yet, and the service in front of it."""
     known = registry()
     clock, chance = SystemClock(), SystemChance()
     host = Host(

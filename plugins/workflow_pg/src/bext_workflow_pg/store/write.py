@@ -86,15 +86,18 @@ async def _together(lending: Lending, wakeups: Wakeups, members: Sequence[Member
     appends = sorted((member for member in members if isinstance(member, Append)), key=lambda append: append.rid)
     new, moved = columns.of_creates(creates), columns.of_appends(appends)
 
+    others = any(map(_due_for_others, members))
+    alone = not others and not (creates and appends) and not any(map(_changes_more, appends))
+
     async def job(connection: Connection) -> tuple[dict[str, int], set[int]]:
         begun = {run_id: rid for rid, run_id in await connection.fetch(_SQL["create"], *new)} if creates else {}
         held = {rid for (rid,) in await connection.fetch(_SQL["advance"], *moved)} if appends else set()
         await _change_the_rest(connection, [append for append in appends if append.rid in held])
-        if any(map(_due_for_others, members)):
+        if others:
             await wakeups.tell(connection, None)
         return begun, held
 
-    begun, held = await lending.write(job)
+    begun, held = await (lending.write_at_once if alone else lending.write)(job)
     told = await _told(lending, members, begun, held)
     return [
         told[place]
@@ -140,6 +143,11 @@ def _due_for_others(member: Member) -> bool:
     if isinstance(member, Create):
         return member.owner is None and index.wake_at is not None
     return index.release and index.wake_at is not None and index.wake_at <= member.at
+
+
+def _changes_more(append: Append) -> bool:
+    """Whether it takes more than its run's row and its journal."""
+    return bool(append.taken or append.opened or append.resolved or append.evidence or append.asked or append.decided)
 
 
 async def _change_the_rest(connection: Connection, appends: Sequence[Append]) -> None:
