@@ -9,6 +9,7 @@ import asyncio
 import os
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import asyncpg
@@ -22,7 +23,7 @@ from bench.saga import DEFINITION, ROLLED_BACK, SLOW
 from bext_workflow_pg.store.store import PostgresStore
 from plugins.workflow_pg.tests.server import Server, own_server
 
-RUNS = 4_000
+RUNS = 6_000
 IN_FLIGHT = 1_000
 LONE_RUNS = 200
 SLOW_RUNS, SLOW_IN_FLIGHT = 512, 64
@@ -109,8 +110,10 @@ async def _several(server: Server, rounds: int) -> Sequence[Figure]:
         finally:
             for one in running:
                 await one.stop()
-        figures.append(at_least(f"{hosts} hosts: of cores ÷ CPU", [one.of_possible for one in fast], "%", 85))
-        figures.append(plain(f"{hosts} hosts: sagas", [one.sagas for one in fast], "1/s"))
+        # One host is one interpreter: with the database it cannot fill two cores.
+        share = partial(at_least, bound=85) if hosts > 1 else plain
+        figures.append(share(f"{_hosts(hosts)}: of cores ÷ CPU", [one.of_possible for one in fast], "%"))
+        figures.append(plain(f"{_hosts(hosts)}: sagas", [one.sagas for one in fast], "1/s"))
     twice = [two / one for one, two in zip(slow[1], slow[2], strict=True)]
     return [*figures, at_least("two hosts of one, steps of 50 ms", twice, "×", 1.8)]
 
@@ -162,6 +165,10 @@ async def _transactions(server: Server) -> int:
         return count
     finally:
         await connection.close()
+
+
+def _hosts(count: int) -> str:
+    return "1 host" if count == 1 else f"{count} hosts"
 
 
 def _percent(ones: Sequence[float], others: Sequence[float]) -> list[float]:
