@@ -1,14 +1,16 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import os
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from bext_workflow.plugin.hookspecs import HostInfo
 from bext_workflow_pg.checkout import CheckoutPlugin
+from plugins.workflow_pg.tests import programs
 from plugins.workflow_pg.tests.databases import fresh_schema
-from plugins.workflow_pg.tests.server import any_server
+from plugins.workflow_pg.tests.server import VARIABLE, any_server, own_server
 
 
 @pytest.fixture
@@ -35,6 +37,25 @@ def server() -> Iterator[str]:
     """The URL of a PostgreSQL database."""
     with any_server() as url:
         yield url
+
+
+def _versions() -> Sequence[object]:
+    """The server of `server` in every tier, the other versions that the system has in tier `ci`."""
+    others = {} if VARIABLE in os.environ else programs.of_system()
+    return [
+        pytest.param(None, id="server"),
+        *(pytest.param(bin, id=f"postgres{major}", marks=pytest.mark.tier("ci")) for major, bin in others.items()),
+    ]
+
+
+@pytest.fixture(scope="session", params=_versions())
+def each_server(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The URL of a database, one after the other of each version that is to be had."""
+    if request.param is None:
+        yield request.getfixturevalue("server")
+    else:
+        with own_server(bin=request.param) as server:
+            yield server.url
 
 
 @pytest.fixture

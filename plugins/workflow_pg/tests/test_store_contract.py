@@ -1,19 +1,22 @@
-"""The PostgreSQL store keeps the port's contract."""
+"""The PostgreSQL store keeps the port's contract, over each version of the server that is to be had."""
 
 from __future__ import annotations
+
+from collections.abc import AsyncIterator
 
 import pytest
 
 from bext_workflow.ports.store import Store
 from bext_workflow.testing import SharedStoreContract
 from bext_workflow_pg.store.store import PostgresStore
-from plugins.workflow_pg.tests.databases import run_sql
+from plugins.workflow_pg.tests.databases import fresh_schema, run_sql
 
 
 class TestPostgres(SharedStoreContract):
     @pytest.fixture(autouse=True)
-    def schema(self, url: str) -> None:
-        self.url = url
+    async def schema(self, each_server: str) -> AsyncIterator[None]:
+        async with fresh_schema(each_server) as self.url:
+            yield
 
     async def open_store(self) -> Store:
         store = PostgresStore(self.url)
