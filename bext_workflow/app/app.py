@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, redirect_stdout
 from pathlib import Path
 
-from bext_workflow.app.parts import Parts, assemble, load
+from bext_workflow.app.parts import Parts, assemble, isolate, load
 from bext_workflow.app.reach import reach
 from bext_workflow.checks import check_live, examine, make_report, plan_versions, store_findings
 from bext_workflow.config import effective, load_config
@@ -41,7 +41,7 @@ class App:
 
     async def check(self, target: Target, *, strict: bool) -> Report:
         with redirect_stdout(sys.stderr):  # as in `load`
-            examined = examine(target.config)
+            examined = examine(target.config, isolate)
         further: list[Finding] = []
         config, registry = examined.config, examined.registry
         if config is not None and registry is not None and not registry.left_out:

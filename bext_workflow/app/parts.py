@@ -6,6 +6,7 @@ import getpass
 import os
 import sys
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -14,8 +15,9 @@ from bext_workflow.config import Config, load_config
 from bext_workflow.errors import ConfigError
 from bext_workflow.host.clock import SystemChance
 from bext_workflow.host.host import Host, HostSettings
+from bext_workflow.host.isolation.loading import load_apart
 from bext_workflow.plugin.hookspecs import HostInfo
-from bext_workflow.plugin.registry import Registry, load_plugins
+from bext_workflow.plugin.registry import Isolate, Registry, load_plugins
 from bext_workflow.ports.clock import Chance, Clock
 from bext_workflow.ports.store import Store
 from bext_workflow.ports.telemetry import Telemetry
@@ -90,8 +92,14 @@ def load(path: Path | None, *, degraded: bool, clock: Clock) -> Parts:
     config = load_config(path)
     info = HostInfo(data_dir=config.data_dir, store=config.store)
     with redirect_stdout(sys.stderr):  # standard output is for a command's own data, whatever plugins print
-        registry = load_plugins(config.plugins, info, degraded=degraded)
+        registry = load_plugins(config.plugins, info, isolate=isolate(config), degraded=degraded)
     return assemble(config, registry, clock)
+
+
+def isolate(config: Config) -> Isolate:
+    """How plugins of this config are loaded that run in processes of their own."""
+    limits = config.host.limits
+    return partial(load_apart, processes=limits.processes, context_bytes=limits.context_bytes)
 
 
 def assemble(config: Config, registry: Registry, clock: Clock) -> Parts:
@@ -125,5 +133,5 @@ def _store(config: Config, registry: Registry) -> Store:
         f"no plugin opens the store {config.shown_store!r}",
         file=str(config.file),
         path="host.store",
-        mend='use "sqlite:bext.db", or add the plugin that serves this scheme',
+        mend='use "sqlite:bext.db", or add the plugin that serves this scheme, inline',
     )

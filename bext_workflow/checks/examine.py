@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -14,7 +14,7 @@ from bext_workflow.checks.policies import check_policies, check_undo
 from bext_workflow.config import Config, ConfigProblems, load_config
 from bext_workflow.errors import BextError, ConfigError
 from bext_workflow.plugin.hookspecs import HostInfo
-from bext_workflow.plugin.registry import LeftOut, Registry, Served, load_plugins
+from bext_workflow.plugin.registry import Isolate, LeftOut, Registry, Served, load_plugins
 from bext_workflow.service.wiring import Finding, Report, Severity
 
 
@@ -27,14 +27,14 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
     registry: Registry | None = None
 
 
-def examine(path: Path | None = None) -> Examined:
+def examine(path: Path | None = None, isolate: Callable[[Config], Isolate] | None = None) -> Examined:
     """Loads the config and its plugins and looks at every workflow; a mistake is a finding, never an exception."""
     try:
         config = load_config(path)
     except ConfigError as error:
         return Examined(file=error.file, findings=tuple(_of_config(error)))
     host = HostInfo(data_dir=config.data_dir, store=config.store)
-    registry = load_plugins(config.plugins, host, degraded=True)
+    registry = load_plugins(config.plugins, host, isolate=isolate and isolate(config), degraded=True)
     findings = tuple(_of_registry(config, registry))
     return Examined(file=str(config.file), findings=findings, config=config, registry=registry)
 

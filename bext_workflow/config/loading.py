@@ -146,6 +146,7 @@ def _spec(plugin: Plugin, file: Path, index: int, context_bytes: int) -> PluginS
     return PluginSpec(
         name=plugin.name,
         source=plugin.source,
+        isolation=plugin.isolation,
         config=None if plugin.config is None else _plugin_config(plugin.config, file, f"{path}.config"),
         workflows=tuple(
             _workflow_entry(workflow, file, f"{path}.workflows[{place}]")

@@ -23,13 +23,13 @@ from bext_workflow.config.values import (
     check_text,
     check_timezone,
     one_or_several,
-    supported_isolation,
 )
 from bext_workflow.model.fork import OnConflict
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.policy import OnExhausted
 from bext_workflow.model.schedule import CatchUp, Overlap
 from bext_workflow.model.wait import NotBy
+from bext_workflow.plugin.registry import Isolation
 from bext_workflow.ports.hosting import LEASE_MS
 
 MAX_MS = 10**12
@@ -260,8 +260,10 @@ class Plugin(Table):
     source: Annotated[str, AfterValidator(check_source)] | None = Field(
         default=None, description='the distribution that it must come from: "@bext/workflow-pg" is bext-workflow-pg'
     )
-    isolation: Annotated[Literal["inline"], BeforeValidator(supported_isolation)] = Field(
-        default="inline", description="where its code runs: inline (plain functions in worker threads)"
+    isolation: Annotated[Isolation, Field(strict=False)] = Field(
+        default=Isolation.INLINE,
+        description="where its code runs: inline (plain functions in worker threads), or process (in processes of its "
+        "own)",
     )
     config: dict[str, Json] | None = Field(
         default=None, description='a table for the plugin itself; secrets as { env = "NAME" } or { file = "path" }'
@@ -283,6 +285,9 @@ class Limits(Table):
     threads: int = Field(default=64, ge=1, le=10_000, description="worker threads for plain (not async) hooks")
     leaked_threads: int = Field(
         default=16, ge=1, le=10_000, description="threads that outlived their time-out before the host drains itself"
+    )
+    processes: int = Field(
+        default=4, ge=1, le=1_000, description='processes of each plugin with isolation = "process": calls at a time'
     )
 
 

@@ -137,12 +137,6 @@ def one_or_several(value: Json) -> Json:
     raise refusal("is neither a step name nor a list of them", 'write next = "pack", or next = ["a", "b"] for a fork')
 
 
-def supported_isolation(value: Json) -> Json:
-    if value == "process":
-        raise refusal('"process" is not yet supported', 'write "inline"; plain functions work in threads there')
-    return value
-
-
 def _is_loopback(host: str) -> bool:
     if host == "localhost":
         return True

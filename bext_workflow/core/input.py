@@ -14,7 +14,7 @@ Next: TypeAlias = str | tuple[str, ...] | None
 """Where an outcome wants to go: one step, several (a fork), or where the definition says."""
 
 
-class Continued(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Continued(msgspec.Struct, frozen=True, kw_only=True, tag=True, gc=False):
     """The attempt did its work. `next` of None takes the definition's."""
 
     updates: Document = EMPTY
@@ -22,7 +22,7 @@ class Continued(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     undo_data: Json = None
 
 
-class Parked(msgspec.Struct, frozen=True, kw_only=True):
+class Parked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The attempt did its work and the branch waits before it goes on. `until` is an instant in ms."""
 
     updates: Document = EMPTY
@@ -35,14 +35,14 @@ class Parked(msgspec.Struct, frozen=True, kw_only=True):
     undo_data: Json = None
 
 
-class Retried(msgspec.Struct, frozen=True, kw_only=True):
+class Retried(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The attempt has not acted; `after_ms` of None takes the policy's wait."""
 
     reason: str
     after_ms: int | None = None
 
 
-class Failed(msgspec.Struct, frozen=True, kw_only=True):
+class Failed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The attempt has not acted and no other will."""
 
     reason: str
@@ -50,7 +50,7 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
     traceback: str | None = None
 
 
-class Lost(msgspec.Struct, frozen=True, kw_only=True):
+class Lost(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The attempt ended without a valid word: it may have acted. `errors`: names of the exception's classes.
 
     `transient`: worth another attempt by its nature (an attempt time-out), whatever `errors` say. `evidence`: what it

@@ -13,7 +13,7 @@ from bext_workflow.core.work import Compensate, Execute, Notify, Verify
 from bext_workflow.errors import DefinitionError
 from bext_workflow.host import invoke, snapshot
 from bext_workflow.host.progress import Progress
-from bext_workflow.host.pulse import Pulse, unstated
+from bext_workflow.host.pulse import Pulse, Unstated
 from bext_workflow.host.shop import Shop
 from bext_workflow.host.text import describe
 from bext_workflow.host.threads import OnLate, Visit
@@ -63,7 +63,7 @@ class Calls:
         if not isinstance(action, Notify):
             step = state.plan.step(action.step)
             timeout_ms, pulse = step.timeout_ms, self._pulse(state, step, action)
-            beat = partial(unstated, step.name) if pulse is None else pulse.beat
+            beat = Unstated(step.name) if pulse is None else pulse.beat
         place = snapshot.place_of(state, action)
         run = snapshot.of(state, action, mint=partial(self._token, state, action.key, place), beat=beat)
         late = Late(

@@ -180,10 +180,14 @@ class Driver:
             self._shop.threads.when_quiet(visit, self._wake.ring)
             await self._wake.wait(None)
             return
-        if hook.is_async:
+        # Waiting for a thread, or for a process, may take long. The intent comes after it: until then nothing can have
+        # acted.
+        if hook.room is not None:
+            async with hook.room() as bound:
+                given = await self._called(action, bound)
+        elif hook.is_async:
             given = await self._called(action, hook)
         else:
-            # Waiting for a thread may take long. The intent comes after it: until then nothing can have acted.
             async with self._shop.threads.slots:
                 given = await self._called(action, hook)
         if given is not None:

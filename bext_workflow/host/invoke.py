@@ -26,6 +26,7 @@ from bext_workflow.host.pulse import Pulse
 from bext_workflow.host.reading import read_outcome, read_verdict
 from bext_workflow.host.text import describe, plain
 from bext_workflow.host.threads import OnLate, Threads, Visit
+from bext_workflow.host.told import CompleteEnd, ProcessEnded, StepEnd, UndoEnd, VerifyEnd
 from bext_workflow.model.definition import error_names
 from bext_workflow.model.outcome import Unknown
 from bext_workflow.model.run import WorkflowRun
@@ -123,6 +124,8 @@ class Invoker:
             result = await self._call(call, call.run, call.run.step)
         except BaseException as error:
             return _read_error(error, call)
+        if isinstance(result, StepEnd):
+            return result.end
         try:
             return read_outcome(result, max_bytes=max_bytes)
         except InvalidJson as error:
@@ -136,12 +139,15 @@ class Invoker:
             result = await self._call(call, call.run, call.run.step)
         except BaseException as error:
             return _read_error(error, call)
+        if isinstance(result, UndoEnd):
+            return result.end
         return None if result is None else Lost(reason=f"compensate_step returned {describe(result)}, not None")
 
     async def verify(self, call: Call, *, max_bytes: int) -> Answer:
         """What `verify_step` says of an attempt in doubt; raising, hanging and nonsense are `Unknown`."""
         try:
-            return read_verdict(await self._call(call, call.run, call.run.step), max_bytes=max_bytes)
+            result = await self._call(call, call.run, call.run.step)
+            return result.answer if isinstance(result, VerifyEnd) else read_verdict(result, max_bytes=max_bytes)
         except BaseException as error:
             _read_error(error, call)
             return Unknown()
@@ -149,10 +155,10 @@ class Invoker:
     async def complete(self, call: Call) -> str | None:
         """One call of `on_workflow_complete`; its error in words, None if it returned."""
         try:
-            await self._call(call, call.run)
+            result = await self._call(call, call.run)
         except BaseException as error:
             return _read_error(error, call).reason
-        return None
+        return result.error if isinstance(result, CompleteEnd) else None
 
     async def _call(self, call: Call, *arguments: object) -> object:
         """Awaits the hook under the time-out. A cancel that the plugin swallowed is taken back: its word counts."""
@@ -230,6 +236,8 @@ def _meaning(error: BaseException, call: Call) -> Retried | Failed | Lost:
             return Failed(reason=plain(error), compensate=True, traceback=_traceback(error))
         case AttemptTimedOut():
             return Lost(reason=str(error), transient=True)
+        case ProcessEnded():
+            return Lost(reason=plain(error), transient=True)
         case Interrupted():
             return Lost(reason="the attempt was interrupted by a person")
         case _:

@@ -11,6 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import NoReturn
 
+import msgspec
+
 from bext_workflow.errors import DefinitionError
 from bext_workflow.host.deadlines import ROUNDING_MS, Deadline, Deadlines
 from bext_workflow.model.json import Document, Json, JsonObject, detach, dumps
@@ -21,9 +23,16 @@ RECORD_EVERY_MS = 1_000
 """Details of one attempt are written at most so often: each is an append, and the last one counts."""
 
 
-def unstated(step: str, detail: Json) -> NoReturn:
-    """The heartbeat of a step that states no `heartbeat_ms`. Raises `DefinitionError`."""
-    raise DefinitionError(f"step {step!r} has no heartbeat_ms", mend="state it, so that a heartbeat has a meaning")
+class Unstated(msgspec.Struct, frozen=True):
+    """The heartbeat of a step that states no `heartbeat_ms`."""
+
+    step: str
+
+    def __call__(self, detail: Json) -> NoReturn:
+        """Raises `DefinitionError`."""
+        raise DefinitionError(
+            f"step {self.step!r} has no heartbeat_ms", mend="state it, so that a heartbeat has a meaning"
+        )
 
 
 class Pulse:

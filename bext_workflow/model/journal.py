@@ -20,7 +20,8 @@ KINDS: dict[type, str] = {form: _kind_of(form) for form in Fact.__subclasses__()
 """The journal's `kind` of each event class: `StepCompleted` is `step_completed`."""
 
 
-def _write_document(value: Any) -> Any:
+def write_document(value: Any) -> Any:
+    """How msgspec writes a `Document`, wherever it stands."""
     if isinstance(value, Document):
         return msgspec.Raw(value.text)
     raise NotImplementedError(type(value))
@@ -33,7 +34,7 @@ def read_document(form: type, value: Any) -> Any:
     raise NotImplementedError(form)
 
 
-_encoder = msgspec.json.Encoder(enc_hook=_write_document)
+_encoder = msgspec.json.Encoder(enc_hook=write_document)
 _decoders: dict[str, msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(form, dec_hook=read_document) for form, kind in KINDS.items()
 }

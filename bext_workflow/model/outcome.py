@@ -78,11 +78,11 @@ for _form in (_Continue, _Retry, _Fail, _Wait):
     setattr(StepOutcome, _form.__name__, _form)
 
 
-class NotDone(msgspec.Struct, frozen=True):
+class NotDone(msgspec.Struct, frozen=True, tag=True):
     """`verify_step` says: the attempt in doubt did not act; it may be made again."""
 
 
-class Unknown(msgspec.Struct, frozen=True):
+class Unknown(msgspec.Struct, frozen=True, tag=True):
     """`verify_step` cannot tell; a person must."""
 
 

@@ -270,6 +270,7 @@ class PluginView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     distribution: str
     version: str
+    isolation: str = "inline"
     hooks: list[str]
     workflows: list[str]
     error: str | None = None

@@ -7,6 +7,7 @@ import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager
 from types import ModuleType
 
 import msgspec
@@ -36,11 +37,13 @@ SIGNATURES = ", ".join(f"{hook}({', '.join(arguments)})" for hook, arguments in 
 class Hook(msgspec.Struct, frozen=True):
     """One hook of one plugin. `call` takes all arguments of the specification by position, whatever the plugin takes.
 
-    `is_async`: the call returns an awaitable; otherwise it does its work in the calling thread.
+    `is_async`: the call returns an awaitable; otherwise it does its work in the calling thread. `room`: where calls
+    have to wait for a place, lends one, and gives the hook that is bound to it.
     """
 
     call: Callable[..., object]
     is_async: bool
+    room: Callable[[], AbstractAsyncContextManager[Hook]] | None = None
 
     def settle(self, *given: object) -> object:
         """Calls the hook and waits for its result, while no event loop of the host is at hand (start-up)."""

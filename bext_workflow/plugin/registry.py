@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from enum import StrEnum
+from typing import TypeAlias, assert_never
 
 import msgspec
 
@@ -19,9 +21,16 @@ from bext_workflow.plugin.discovery import Origin, load, locate
 from bext_workflow.plugin.hooks import Hook, read_hooks
 from bext_workflow.plugin.hookspecs import HostInfo
 from bext_workflow.plugin.overlay import WorkflowEntry, define, overlay
-from bext_workflow.plugin.schedules import ScheduleEntry, schedules_of
+from bext_workflow.plugin.schedules import ScheduleEntry, laid_over, own_schedules
 
 _HOOK_MEND = "`bext-host check` shows this without serving"
+
+
+class Isolation(StrEnum):
+    """Where a plugin's code runs: in the host's process, or in processes of its own."""
+
+    INLINE = "inline"
+    PROCESS = "process"
 
 
 class PluginSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +38,7 @@ class PluginSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     source: str | None = None
+    isolation: Isolation = Isolation.INLINE
     config: JsonObject | None = None
     workflows: tuple[WorkflowEntry, ...] = ()
     schedules: tuple[ScheduleEntry, ...] = ()
@@ -41,6 +51,7 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
     distribution: str
     version: str
     entry_point: str
+    isolation: Isolation = Isolation.INLINE
     hooks: frozenset[str]
     definitions: tuple[WorkflowDefinition, ...]
     schedules: tuple[ScheduleDefinition, ...] = ()
@@ -50,6 +61,10 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
     on_workflow_complete: Hook | None = None
     lifespan: Callable[[], AbstractAsyncContextManager[None]] | None = None
     open_store: Callable[[str], object] | None = None
+
+
+Isolate: TypeAlias = Callable[[PluginSpec, HostInfo], Plugin]
+"""Loads a plugin into processes of its own. Raises `PluginError`."""
 
 
 class Served(msgspec.Struct, frozen=True):
@@ -101,8 +116,12 @@ class Registry(msgspec.Struct, frozen=True, kw_only=True):
         return self.served.get((schedule.workflow, schedule.version))
 
 
-def load_plugins(specs: Iterable[PluginSpec], host: HostInfo, *, degraded: bool = False) -> Registry:
+def load_plugins(
+    specs: Iterable[PluginSpec], host: HostInfo, *, isolate: Isolate | None = None, degraded: bool = False
+) -> Registry:
     """Finds, imports, validates and configures the plugins, one by one; no other plugin is imported.
+
+    One that is to run in processes of its own is not imported here: `isolate` asks it there what it has.
 
     Raises the first `PluginError`, or `ConfigError` of an overlay; with `degraded` such a plugin is left out instead,
     and so is a schedule of a workflow that is not served.
@@ -114,7 +133,7 @@ def load_plugins(specs: Iterable[PluginSpec], host: HostInfo, *, degraded: bool 
     entries: dict[str, ScheduleEntry] = {}
     for spec in specs:
         try:
-            plugin = _load_plugin(spec, host)
+            plugin = _overlaid(_loaded(spec, host, isolate), spec)
             _refuse_taken(plugin, served, schedules)
         except BextError as error:
             if not degraded:
@@ -155,26 +174,51 @@ def _unserved(registry: Registry, one: Scheduled, entry: ScheduleEntry | None) -
     return PluginError(f"plugin {one.plugin!r}: {reason}", mend=mend)
 
 
-def _load_plugin(spec: PluginSpec, host: HostInfo) -> Plugin:
+def load_here(spec: PluginSpec, host: HostInfo) -> Plugin:
+    """The plugin in this process, with nothing of the config laid over it. Raises `PluginError`."""
     origin, point = locate(spec.name, spec.source)
     hooks = read_hooks(load(origin, point), origin)
     _check_name(hooks, origin)
     _configure(hooks, origin, spec.config, host)
-    definitions = _overlaid(_own_definitions(hooks, origin, spec), spec.workflows)
     return Plugin(
         name=origin.name,
         distribution=origin.distribution,
         version=origin.version,
         entry_point=origin.entry_point,
         hooks=frozenset(hooks),
-        definitions=definitions,
-        schedules=schedules_of(hooks, origin, spec.schedules),
+        definitions=_definitions(hooks, origin, spec),
+        schedules=own_schedules(hooks, origin),
         run_step=_required(hooks, "run_step", origin),
         compensate_step=hooks.get("compensate_step"),
         verify_step=hooks.get("verify_step"),
         on_workflow_complete=hooks.get("on_workflow_complete"),
         lifespan=_lifespan(hooks, origin),
         open_store=_open_store(hooks, origin),
+    )
+
+
+def _loaded(spec: PluginSpec, host: HostInfo, isolate: Isolate | None) -> Plugin:
+    match spec.isolation:
+        case Isolation.INLINE:
+            return load_here(spec, host)
+        case Isolation.PROCESS if isolate is not None:
+            return isolate(spec, host)
+        case Isolation.PROCESS:
+            raise PluginError(f"plugin {spec.name!r} cannot run in a process of its own here", mend='say "inline"')
+        case _:
+            assert_never(spec.isolation)
+
+
+def _overlaid(plugin: Plugin, spec: PluginSpec) -> Plugin:
+    """The plugin with the config's entries over its own. Raises `ConfigError`."""
+    definitions = {(own.id, own.version): own for own in plugin.definitions}
+    for entry in spec.workflows:
+        key = entry.id, entry.version
+        definitions[key] = overlay(definitions[key], entry) if key in definitions else define(entry)
+    return msgspec.structs.replace(
+        plugin,
+        definitions=tuple(definitions.values()),
+        schedules=laid_over(plugin.schedules, spec.schedules),
     )
 
 
@@ -211,9 +255,9 @@ def _configure(hooks: Mapping[str, Hook], origin: Origin, config: JsonObject | N
     origin.guarded("configure() failed", configure, mend=_HOOK_MEND)
 
 
-def _own_definitions(hooks: Mapping[str, Hook], origin: Origin, spec: PluginSpec) -> list[WorkflowDefinition]:
+def _definitions(hooks: Mapping[str, Hook], origin: Origin, spec: PluginSpec) -> tuple[WorkflowDefinition, ...]:
     if "definitions" not in hooks and spec.workflows:
-        return []
+        return ()
     hook = _required(hooks, "definitions", origin)
     given = origin.guarded("definitions() failed", hook.settle, mend=_HOOK_MEND)
     if not isinstance(given, Sequence) or not all(isinstance(one, WorkflowDefinition) for one in given):
@@ -227,7 +271,7 @@ def _own_definitions(hooks: Mapping[str, Hook], origin: Origin, spec: PluginSpec
                 f"definitions() gives workflow {own.id!r} version {own.version} twice", mend="keep one of them"
             )
         known[own.id, own.version] = own
-    return list(known.values())
+    return tuple(known.values())
 
 
 def _shape(given: object) -> str:
@@ -235,14 +279,6 @@ def _shape(given: object) -> str:
         kinds = sorted({type(one).__name__ for one in given if not isinstance(one, WorkflowDefinition)})
         return f"a {type(given).__name__} with {', '.join(kinds)} in it"
     return f"a {type(given).__name__}"
-
-
-def _overlaid(own: list[WorkflowDefinition], entries: Iterable[WorkflowEntry]) -> tuple[WorkflowDefinition, ...]:
-    by_key = {(definition.id, definition.version): definition for definition in own}
-    for entry in entries:
-        key = entry.id, entry.version
-        by_key[key] = overlay(by_key[key], entry) if key in by_key else define(entry)
-    return tuple(by_key.values())
 
 
 def _lifespan(hooks: Mapping[str, Hook], origin: Origin) -> Callable[[], AbstractAsyncContextManager[None]] | None:

@@ -28,20 +28,19 @@ class ScheduleEntry(msgspec.Struct, frozen=True, kw_only=True):
         return ConfigError(reason, file=self.file, path=self.path + under, mend=mend)
 
 
-def schedules_of(
-    hooks: Mapping[str, Hook], origin: Origin, entries: Iterable[ScheduleEntry]
-) -> tuple[ScheduleDefinition, ...]:
-    """The plugin's schedules as they are kept to. Raises `PluginError`, and `ConfigError` of an entry."""
-    by_id = _own(hooks, origin)
+def laid_over(own: Iterable[ScheduleDefinition], entries: Iterable[ScheduleEntry]) -> tuple[ScheduleDefinition, ...]:
+    """A plugin's own schedules as they are kept to. Raises `ConfigError` of an entry."""
+    by_id = {one.id: one for one in own}
     for entry in entries:
         by_id[entry.id] = _laid_over(by_id.get(entry.id), entry)
     return tuple(by_id.values())
 
 
-def _own(hooks: Mapping[str, Hook], origin: Origin) -> dict[str, ScheduleDefinition]:
+def own_schedules(hooks: Mapping[str, Hook], origin: Origin) -> tuple[ScheduleDefinition, ...]:
+    """What the hook `schedules` gives. Raises `PluginError`."""
     hook = hooks.get("schedules")
     if hook is None:
-        return {}
+        return ()
     given = origin.guarded("schedules() failed", hook.settle, mend=_MEND)
     if not isinstance(given, Sequence) or not all(isinstance(one, ScheduleDefinition) for one in given):
         raise origin.fault(
@@ -53,7 +52,7 @@ def _own(hooks: Mapping[str, Hook], origin: Origin) -> dict[str, ScheduleDefinit
         if one.id in own:
             raise origin.fault(f"schedules() gives the schedule {one.id!r} twice", mend="keep one of them")
         own[one.id] = one
-    return own
+    return tuple(own.values())
 
 
 def _laid_over(own: ScheduleDefinition | None, entry: ScheduleEntry) -> ScheduleDefinition:

@@ -59,6 +59,7 @@ def _plugin_view(plugin: Plugin) -> PluginView:
         name=plugin.name,
         distribution=plugin.distribution,
         version=plugin.version,
+        isolation=plugin.isolation.value,
         hooks=sorted(plugin.hooks),
         workflows=[f"{own.id}@{own.version}" for own in plugin.definitions],
     )

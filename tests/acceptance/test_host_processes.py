@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.hosts import Place
+from tests.acceptance.hosts import GATES, Place, until
 from tests.acceptance.saga import ORDER
+from tests.checkout import CONFIG
 
 pytestmark = pytest.mark.tier("ci")
 
@@ -191,3 +192,34 @@ def test_starts_straight_on_the_store_while_a_host_drives_it(place: Place) -> No
         started = [json.loads(start.communicate(timeout=45)[0])["run_id"] for start in starts]
         assert [start.returncode for start in starts] == [0] * len(starts)
         assert {host.result(run_id)["status"] for run_id in own + started} == {"COMPLETED"}
+
+
+def test_processes_of_a_plugin_die_with_their_host(tmp_path: Path) -> None:
+    """P45, P50: however the host ends, and whatever they do: a call is under way, and is made again."""
+    place = Place(tmp_path, CONFIG + GATES.replace('name = "gate"', 'name = "gate"\nisolation = "process"'))
+    with place.served() as host:
+        run_id = host.start("gate")
+        place.wait_for_calls(1)
+        workers = _children_of(host.process.pid)
+        assert workers
+        host.process.send_signal(signal.SIGKILL)
+        assert host.ended() == -signal.SIGKILL
+        until(lambda: not any(_runs(pid) for pid in workers), "the plugin's processes to end")
+    place.open_the_gate()
+    with place.served() as heir:
+        assert heir.result(run_id)["status"] == "COMPLETED"
+    calls = [(call.key, call.attempt) for call in place.calls()]
+    assert calls == [(f"{run_id}:wait", 1), (f"{run_id}:wait", 1), (f"{run_id}:after", 1)]
+
+
+def _children_of(parent: int) -> list[int]:
+    tasks = Path(f"/proc/{parent}/task").iterdir()
+    return [int(pid) for task in tasks for pid in (task / "children").read_text(encoding="utf-8").split()]
+
+
+def _runs(pid: int) -> bool:
+    """A process that has ended and that nobody has asked after yet does not count."""
+    try:
+        return " Z " not in Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return False

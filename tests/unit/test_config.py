@@ -118,7 +118,7 @@ class TestDefaults:
             "drain_timeout_ms": 30_000,
             "poll_ms": None,
             "lease_ms": 15_000,
-            "limits": {"context_bytes": 1_048_576, "threads": 64, "leaked_threads": 16},
+            "limits": {"context_bytes": 1_048_576, "threads": 64, "leaked_threads": 16, "processes": 4},
         }
 
     def test_of_a_step_are_the_models(self) -> None:
@@ -319,7 +319,6 @@ class TestKeys:
             ("[host]\nworkers = 2\n", "host.workers"),
             ("[host]\nstart_keys_days = 2\n", "host.start_keys_days"),
             ("[host.retention]\ncompleted_days = 30\n", "host.retention"),
-            (f"{SHOP}isolation = 'process'\n", "plugins[0].isolation"),
             *(
                 (f"{ORDER}{key} = 1\nsteps = [{{ name = 'a' }}]\n", f"plugins[0].workflows[0].{key}")
                 for key in (
@@ -375,7 +374,7 @@ class TestKeys:
             ("[[plugins]]\nname = 2020-01-01\n", "plugins[0].name", "is a date or time, not a string"),
             ("[[plugins]]\nname = 'a b'\n", "plugins[0].name", "'a b' is not a name"),
             (f"{SHOP}source = '../shop'\n", "plugins[0].source", "'../shop' names no distribution"),
-            (f"{SHOP}isolation = 'thread'\n", "plugins[0].isolation", "must be 'inline'"),
+            (f"{SHOP}isolation = 'thread'\n", "plugins[0].isolation", "must be 'inline' or 'process'"),
             (f"{SHOP}config = []\n", "plugins[0].config", "is a list, not a table"),
             (f"{SHOP}[plugins.workflows]\nid = 'x'\n", "plugins[0].workflows", "is a table, not a list"),
             (ORDER, "plugins[0].workflows[0].steps", "is missing"),

@@ -41,6 +41,7 @@ def show(session: Session, name: str) -> None:
             [
                 ("plugin", Cell(plugin.name, "bold")),
                 ("distribution", cells.text(plugin.distribution)),
+                ("isolation", cells.text(plugin.isolation)),
                 ("version", cells.text(plugin.version)),
                 ("hooks", cells.listed(plugin.hooks)),
                 ("workflows", cells.listed(plugin.workflows)),
