@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from bext_workflow.testing.clock import FakeClock
-    from bext_workflow.testing.contract import SharedStoreContract, StoreContract
+    from bext_workflow.testing.contract import SharedStoreContract, StoreContract, TellingStoreContract
 
-__all__ = ["FakeClock", "SharedStoreContract", "StoreContract"]
+__all__ = ["FakeClock", "SharedStoreContract", "StoreContract", "TellingStoreContract"]
 
-_HOME = {"FakeClock": "clock", "SharedStoreContract": "contract", "StoreContract": "contract"}
+_HOME = {
+    "FakeClock": "clock",
+    "SharedStoreContract": "contract",
+    "StoreContract": "contract",
+    "TellingStoreContract": "contract",
+}
 
 if "pytest" in sys.modules:
     import pytest

@@ -10,8 +10,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import httpx
 import msgspec
@@ -60,6 +61,7 @@ class Place:
         self.site = folder / "site"
         self.folder.mkdir()
         self.site.mkdir()
+        self._hosts = count(1)
         self.ahead_ms = 0
         """By how much the wall clock of the processes that begin from now on is ahead."""
         (self.folder / "bext.config.toml").write_text(config, encoding="utf-8")
@@ -73,14 +75,14 @@ class Place:
             return Command(process.returncode, out, err)
 
     @contextmanager
-    def process(self, *words: str) -> Iterator[subprocess.Popen[str]]:
+    def process(self, *words: str, err: IO[str] | int = subprocess.PIPE) -> Iterator[subprocess.Popen[str]]:
         """A command that runs, until the block ends."""
         paths = [str(self.site), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BEXT_")}
         environment["PYTHONPATH"] = os.pathsep.join(paths)
         command = [sys.executable, "-m", "bext_workflow.testing.ahead", str(self.ahead_ms), *words]
         with subprocess.Popen(
-            command, cwd=self.folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            command, cwd=self.folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=err
         ) as process:
             try:
                 yield process
@@ -90,16 +92,17 @@ class Place:
     @contextmanager
     def served(self, *options: str) -> Iterator[Served]:
         """A host that takes work. It is killed at the end of the block, if it has not ended by then."""
-        ready = self.folder / "ready.json"
-        ready.unlink(missing_ok=True)
+        name = f"host-{next(self._hosts)}"
+        ready, log = self.folder / f"{name}.json", self.folder / f"{name}.log"
         words = ("serve", "--listen", "127.0.0.1:0", "--ready-file", str(ready), *options)
-        with self.process(*words) as process:
+        # A pipe that nobody empties would stop a host that has much to say.
+        with log.open("w", encoding="utf-8") as err, self.process(*words, err=err) as process:
             until(lambda: ready.exists() or process.poll() is not None, "the host to take work")
             if process.poll() is not None:
-                raise AssertionError(f"serve ended with {process.returncode}: {process.communicate()[1]}")
-            told = json.loads(ready.read_text(encoding="utf-8"))
-            with httpx.Client(base_url=f"{told['url']}/api/v1", timeout=PATIENCE_S) as client:
-                yield Served(process, client)
+                raise AssertionError(f"serve ended with {process.returncode}: {log.read_text(encoding='utf-8')}")
+            url = str(json.loads(ready.read_text(encoding="utf-8"))["url"])
+            with httpx.Client(base_url=f"{url}/api/v1", timeout=PATIENCE_S) as client:
+                yield Served(process, client, url, log)
 
     def calls(self) -> list[Noted]:
         noted = self.folder / "calls.jsonl"
@@ -116,9 +119,11 @@ class Place:
 class Served:
     """A host that is being served, over HTTP."""
 
-    def __init__(self, process: subprocess.Popen[str], client: httpx.Client) -> None:
+    def __init__(self, process: subprocess.Popen[str], client: httpx.Client, url: str, log: Path) -> None:
         self.process = process
+        self.url = url
         self._client = client
+        self._log = log
 
     def start(self, workflow: str, **context: Json) -> str:
         """The id of a new run."""
@@ -141,15 +146,16 @@ class Served:
         return self._client.post(path, json=body).status_code
 
     def probe(self, name: str) -> int:
-        return self._client.get(str(self._client.base_url).removesuffix("/api/v1/") + name).status_code
+        return self._client.get(self.url + name).status_code
+
+    def metric(self, name: str) -> float:
+        """What a metric without labels stands at."""
+        told = self._client.get(f"{self.url}/metrics").text
+        return next((float(line.split()[1]) for line in told.splitlines() if line.startswith(f"{name} ")), 0.0)
 
     def heard(self, words: str) -> None:
         """Waits until the host has written these words to stderr."""
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            if words in line:
-                return
-        raise AssertionError(f"the host has never said {words!r}")
+        until(lambda: words in self._log.read_text(encoding="utf-8"), f"the host to say {words!r}")
 
     def ended(self) -> int:
         """The exit code, once it has ended by itself."""

@@ -1,6 +1,7 @@
 """`StoreContract`: every sentence of `ports.store`, as tests that a store's own suite inherits (asyncio_mode = "auto").
 
-`SharedStoreContract` holds a store besides to what several hosts at once need of it.
+`SharedStoreContract` holds a store besides to what several hosts at once need of it, and `TellingStoreContract` one to
+telling them what is new.
 
 ::
 
@@ -20,8 +21,9 @@ from bext_workflow.testing.contract.listing import ListingContract
 from bext_workflow.testing.contract.schedules import SchedulesContract
 from bext_workflow.testing.contract.sharing import SharingContract
 from bext_workflow.testing.contract.starting import StartingContract
+from bext_workflow.testing.contract.wakeups import WakeupsContract
 
-__all__ = ["SharedStoreContract", "StoreContract"]
+__all__ = ["SharedStoreContract", "StoreContract", "TellingStoreContract"]
 
 
 class StoreContract(
@@ -40,3 +42,7 @@ class StoreContract(
 
 class SharedStoreContract(StoreContract, SharingContract):
     """For a store that several hosts may drive at once."""
+
+
+class TellingStoreContract(SharedStoreContract, WakeupsContract):
+    """For one that wakes them, too."""

@@ -1,4 +1,4 @@
-"""A schema of its own for each test."""
+"""A schema, or a database, of its own for each test."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
 from os import getpid
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import asyncpg
 
@@ -22,6 +22,26 @@ async def fresh_schema(server: str) -> AsyncIterator[str]:
         yield with_options(server, search_path=name)
     finally:
         await run_sql(server, f"SET client_min_messages = error; DROP SCHEMA {name} CASCADE")
+
+
+@asynccontextmanager
+async def fresh_database(server: str) -> AsyncIterator[str]:
+    """The name of an empty database, which is dropped in the end, whoever is still in it."""
+    name = f"test_{getpid()}_{next(_numbers)}"
+    await run_sql(server, f"CREATE DATABASE {name}")
+    try:
+        yield name
+    finally:
+        await run_sql(server, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def at(url: str, *, port: int | None = None, database: str | None = None) -> str:
+    """The same URL, on another port of this machine or of another database."""
+    parts = urlsplit(url)
+    login, _, place = parts.netloc.rpartition("@")
+    place = place if port is None else f"127.0.0.1:{port}"
+    path = parts.path if database is None else f"/{database}"
+    return urlunsplit(parts._replace(netloc=f"{login}@{place}", path=path))
 
 
 async def run_sql(url: str, script: str) -> None:

@@ -19,7 +19,7 @@ VARIABLE = "BEXT_TEST_POSTGRES_URL"
 _LISTENING = ("-h", "127.0.0.1", "-k", "", "-c", "max_connections=200")
 _QUICK = ("-c", "fsync=off")
 """A crash of the server alone loses nothing without fsync either."""
-_PATIENCE_S = 30
+PATIENCE_S = 30
 _TRIES = 3
 
 
@@ -47,7 +47,7 @@ class Server:
         give_to_nobody(self._data)
         options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
         made = run_as_nobody([self._programs / "initdb", "-D", self._data, *options], self._folder)
-        if made.wait(_PATIENCE_S) != 0:
+        if made.wait(PATIENCE_S) != 0:
             raise RuntimeError(f"initdb failed: {self.log}")
 
     def start(self) -> None:
@@ -71,7 +71,7 @@ class Server:
         """At once, as in a crash: what was acknowledged is there after the next start."""
         if self._process is not None:
             self._process.send_signal(3)  # SIGQUIT
-            self._process.wait(_PATIENCE_S)
+            self._process.wait(PATIENCE_S)
             self._process = None
 
     @property
@@ -86,7 +86,7 @@ class Server:
         return (self._folder / "log").read_text(encoding="utf-8", errors="replace")[-2_000:]
 
     def _answers(self, process: subprocess.Popen[bytes]) -> bool:
-        until = time.monotonic() + _PATIENCE_S
+        until = time.monotonic() + PATIENCE_S
         while time.monotonic() < until and process.poll() is None:
             if "ready to accept connections" in self.log and reachable(self.port):
                 return True
