@@ -11,12 +11,13 @@ from msgspec.structs import replace
 from bext_workflow.errors import StoreBusy
 from bext_workflow.host.clock import SystemClock
 from bext_workflow.host.seat import WAIT_MS, take_seat
+from bext_workflow.model.wait import WaitDefinition
 from bext_workflow.ports import telemetry as names
 from bext_workflow.ports.store import HostRow
 from bext_workflow.testing.clock import FakeClock
 from bext_workflow.testing.contract.base import host, run_id
 from tests.integration.host.rigged import RiggedStore
-from tests.integration.host.support import Calls, desk, hosting, opened, saga
+from tests.integration.host.support import Calls, desk, hosting, opened, saga, step, workflow
 from tests.unit.host.support import Recorder, within
 
 COMMAND = replace(host("command"), pid=812, only=run_id(7))
@@ -79,7 +80,7 @@ async def test_nobody_else_is_waited_for(path: Path, there: HostRow, comes: Host
 
 async def test_a_host_of_one_run_says_so_and_promises_nothing_about_other_runs(path: Path) -> None:
     """What a command writes while another one drives its own run is not driven."""
-    served = saga(Calls())
+    served = saga(Calls(), workflow(step("hold", wait=WaitDefinition(signal="go"))))
     async with desk(served, path) as commands:
         mine = await commands.start()
         async with hosting(served, path, only=mine):
