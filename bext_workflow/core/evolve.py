@@ -224,9 +224,10 @@ def _live_status(state: State) -> WorkflowStatus:
     """The status of a live run as semantics §4 derives it; PENDING and the terminal ones move by their own events."""
     if state.status.terminal or state.status is WorkflowStatus.PENDING:
         return state.status
-    if state.paused or any(incident.kind is IncidentKind.POISON for incident in state.incidents):
+    calls = {incident.call for incident in state.incidents}
+    if state.paused or (calls and any(incident.kind is IncidentKind.POISON for incident in state.incidents)):
         return WorkflowStatus.SUSPENDED
-    undo_held = any(incident.call is Call.UNDO for incident in state.incidents)
+    undo_held = Call.UNDO in calls
     if state.compensating:
         return WorkflowStatus.SUSPENDED if undo_held else WorkflowStatus.COMPENSATING
     if undo_held:

@@ -23,7 +23,7 @@ def losers(state: State, group: Group) -> frozenset[int]:
 
 def is_loser(state: State, branch: Branch) -> bool:
     """Whether the branch is to settle because a join around it has been decided without it."""
-    return any(branch.id in group.lost for group in state.groups)
+    return bool(state.groups) and any(branch.id in group.lost for group in state.groups)
 
 
 def forked_from(state: State, branch_id: int) -> Group | None:

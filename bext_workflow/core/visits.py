@@ -68,10 +68,7 @@ def complete_visit(draft: Draft, branch: Branch, end: Continued) -> None:
 
 def went_on(draft: Draft, branch_id: int) -> None:
     """A branch has moved, arrived, or ended: what that means for joins and for the run."""
-    lines = [branch_id, *_opened_joins(draft)]
-    known = {branch.id for branch in draft.before.branches}
-    lines += [branch.id for branch in draft.state.branches if branch.id not in known]
-    for line in lines:
+    for line in (branch_id, *_opened_joins(draft), *_new_branches(draft)):
         _check_entered(draft, line)
     state = draft.state
     over = state.status.terminal or state.compensating
@@ -83,6 +80,13 @@ def went_on(draft: Draft, branch_id: int) -> None:
         ending.complete(draft)
 
 
+def _new_branches(draft: Draft) -> list[int]:
+    if len(draft.state.branches) <= 1:
+        return []  # a fork leaves its own line beside its branches
+    known = {branch.id for branch in draft.before.branches}
+    return [branch.id for branch in draft.state.branches if branch.id not in known]
+
+
 def merged_by_hand(draft: Draft, group: Group, updates: JsonObject) -> None:
     """A person says what counts where the branches could not be merged: the join opens."""
     joins.open_join(draft, group, updates)
@@ -92,7 +96,7 @@ def merged_by_hand(draft: Draft, group: Group, updates: JsonObject) -> None:
 def _opened_joins(draft: Draft) -> list[int]:
     """Opens every join that can be opened now; the lines that went on by it."""
     lines: list[int] = []
-    while draft.state.stop is None and not draft.state.compensating:
+    while draft.state.groups and draft.state.stop is None and not draft.state.compensating:
         group = joins.next_to_open(draft)
         if group is None:
             break
@@ -202,14 +206,16 @@ def _check_entered(draft: Draft, branch_id: int) -> None:
     branch = next((one for one in draft.state.branches if one.id == branch_id), None)
     if branch is None or branch.phase not in (Phase.READY, Phase.WAITING):
         return
-    entered = branch
-    if branch.wait is None:
-        entered = replace(branch, attempt=0)  # what is opened here precedes the first attempt
     if draft.state.stop is not None and draft.state.pivoted:
         reason = f"{draft.state.stop.reason}: it came too late, a pivot step has completed"
-        open_for_branch(draft, entered, IncidentKind.STUCK_AFTER_PIVOT, reason=reason)
-    elif draft.state.stop is None and entered.visit > (bound := draft.state.plan.step(entered.step).max_visits):
-        fail_visit(draft, entered, f"step {entered.step!r} was entered more than max_visits = {bound} times")
+        open_for_branch(draft, _unbegun(branch), IncidentKind.STUCK_AFTER_PIVOT, reason=reason)
+    elif draft.state.stop is None and branch.visit > (bound := draft.state.plan.step(branch.step).max_visits):
+        fail_visit(draft, _unbegun(branch), f"step {branch.step!r} was entered more than max_visits = {bound} times")
+
+
+def _unbegun(branch: Branch) -> Branch:
+    """What is opened where a branch enters a visit precedes the first attempt."""
+    return branch if branch.wait is not None else replace(branch, attempt=0)
 
 
 def _any_undo_wins(draft: Draft, compensate: bool) -> None:

@@ -191,7 +191,6 @@ def _work(state: State, now: int) -> Iterator[Action]:
 
 
 def _branch_work(state: State, branch: Branch, now: int) -> Iterator[Action]:
-    key = visit_key(state.run_id, branch.step, branch.visit, branch.place)
     match branch.phase:
         case Phase.READY | Phase.HELD | Phase.WAITING if state.stop is not None or is_loser(state, branch):
             if state.incident_of(branch) is None:
@@ -212,15 +211,24 @@ def _branch_work(state: State, branch: Branch, now: int) -> Iterator[Action]:
                 step=branch.step,
                 visit=branch.visit,
                 attempt=branch.attempt,
-                key=key,
+                key=_key_of(state, branch),
                 intend=not idempotent or branch.recorded or state.suspect,
             )
         case Phase.IN_DOUBT if state.incident_of(branch) is None:
             yield Verify(
-                call=Call.STEP, branch=branch.id, step=branch.step, visit=branch.visit, attempt=branch.attempt, key=key
+                call=Call.STEP,
+                branch=branch.id,
+                step=branch.step,
+                visit=branch.visit,
+                attempt=branch.attempt,
+                key=_key_of(state, branch),
             )
         case _:
             return
+
+
+def _key_of(state: State, branch: Branch) -> str:
+    return visit_key(state.run_id, branch.step, branch.visit, branch.place)
 
 
 def _to_settle(state: State, branch: Branch) -> Iterator[Action]:
@@ -318,4 +326,4 @@ def _undo_held(state: State) -> bool:
 
 
 def _poisoned(state: State) -> bool:
-    return any(incident.kind is IncidentKind.POISON for incident in state.incidents)
+    return bool(state.incidents) and any(incident.kind is IncidentKind.POISON for incident in state.incidents)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TypeAlias
 
-from msgspec.structs import replace
-
 from bext_workflow.core.input import Continued, End, Finished, Input, Late, Lost, Notified, Parked, Undone, Verified
 from bext_workflow.core.state import State, visit_key
 from bext_workflow.core.work import Compensate, Execute, Notify, Verify
@@ -16,10 +14,11 @@ from bext_workflow.host.progress import Progress
 from bext_workflow.host.pulse import Pulse, Unstated
 from bext_workflow.host.shop import Shop
 from bext_workflow.host.text import describe
-from bext_workflow.host.threads import OnLate, Visit
+from bext_workflow.host.threads import Visit
 from bext_workflow.model.definition import StepDefinition
 from bext_workflow.model.json import dumps
 from bext_workflow.model.outcome import Unknown
+from bext_workflow.model.run import WorkflowRun
 from bext_workflow.model.status import Call
 from bext_workflow.plugin.hooks import Hook
 from bext_workflow.plugin.registry import Plugin
@@ -66,22 +65,13 @@ class Calls:
             beat = Unstated(step.name) if pulse is None else pulse.beat
         place = snapshot.place_of(state, action)
         run = snapshot.of(state, action, mint=partial(self._token, state, action.key, place), beat=beat)
-        late = Late(
-            act=0,
-            call=kind_of(action),
-            place=place,
-            step=run.step,
-            visit=run.visit,
-            attempt=run.attempt,
-            evidence=None,
-        )
         return invoke.Call(
             plugin=self._plugin.name,
             hook=hook,
             run=run,
             timeout_ms=timeout_ms,
             handle=invoke.Handle(),
-            on_late=self._on_late(late),
+            on_late=partial(self._told_late, kind_of(action), place, run),
             place=place,
             pulse=pulse,
         )
@@ -122,16 +112,14 @@ class Calls:
         visit: int = state.visits.get(step + place, 0) + 1
         return self._shop.mint(visit_key(state.run_id, step, visit, place))
 
-    def _on_late(self, late: Late) -> OnLate:
-        run_id = self._progress.state.run_id
-
-        def told(result: object, error: BaseException | None) -> None:
-            evidence = {"late": True, "returned": describe(result)}
-            if error is not None:
-                evidence = {"late": True, "raised": describe(error)}
-            self._shop.late(run_id, replace(late, evidence=evidence))
-
-        return told
+    def _told_late(self, call: Call, place: str, run: WorkflowRun, result: object, error: BaseException | None) -> None:
+        evidence = {"late": True, "returned": describe(result)}
+        if error is not None:
+            evidence = {"late": True, "raised": describe(error)}
+        late = Late(
+            act=0, call=call, place=place, step=run.step, visit=run.visit, attempt=run.attempt, evidence=evidence
+        )
+        self._shop.late(run.run_id, late)
 
     def _within_limit(self, branch: int, end: End, call: invoke.Call) -> End:
         """Refuses updates that would make the context too large. The running sum only ever overstates the size.
