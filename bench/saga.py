@@ -12,6 +12,7 @@ from bext_workflow.app.logs import logger_for
 from bext_workflow.host.clock import SystemChance, SystemClock
 from bext_workflow.host.host import Host, HostSettings
 from bext_workflow.host.telemetry import HostTelemetry
+from bext_workflow.model.access import person
 from bext_workflow.model.wait import WaitDefinition
 from bext_workflow.plugin.hooks import Hook
 from bext_workflow.plugin.registry import Plugin, Registry, Served
@@ -81,7 +82,7 @@ async def hosting(store: Store, *, concurrency: int = 1_000) -> AsyncIterator[tu
         clock=clock,
         chance=chance,
         context_bytes=1_048_576,
-        by="bench",
+        who=lambda: person("bench"),
     )
     calm_collector()
     await store.open(migrate=True)

@@ -15,8 +15,10 @@
     ├── Gone                      it was here once and its time is over
     ├── Unavailable               the store or the host cannot answer now
     │   ├── StoreUnavailable      disk full, file gone, database down: try again later
-    │   └── NotMigrated           the store's schema is not the one that this code speaks
+    │   ├── NotMigrated           the store's schema is not the one that this code speaks
+    │   └── TooManyRequests       the caller asks too often
     └── NotAllowed                the caller may not do that
+        └── Unauthenticated       nobody knows who the caller is
 
     WorkflowError                 raised by plugin code: a definite failure of the step (semantics §2)
 
@@ -125,6 +127,16 @@ class NotMigrated(Unavailable):
     slug = "not-migrated"
 
 
+class TooManyRequests(Unavailable):
+    """The caller asks too often; nothing was done. `retry_after_s`: when to ask again."""
+
+    slug = "too-many-requests"
+
+    def __init__(self, message: str, *, mend: str = "", retry_after_s: int = 1) -> None:
+        super().__init__(message, mend=mend)
+        self.retry_after_s = retry_after_s
+
+
 class StoreBusy(Conflict):
     """Another process drives this store."""
 
@@ -135,6 +147,12 @@ class NotAllowed(BextError):
     """The caller lacks the right."""
 
     slug = "not-allowed"
+
+
+class Unauthenticated(NotAllowed):
+    """The caller sends no token, or one that is not good."""
+
+    slug = "unauthenticated"
 
 
 class WorkflowError(Exception):

@@ -43,6 +43,7 @@ from bext_workflow.faces.cli.options import GLOBALS
 from bext_workflow.faces.cli.tree import PROGRAM, root
 from bext_workflow.faces.http.app import Services, create_http_app
 from bext_workflow.faces.http.problem import TYPE_PREFIX, problem_of
+from bext_workflow.model.access import ANONYMOUS, Caller
 from bext_workflow.model.journal import KINDS
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.status import WorkflowStatus
@@ -56,12 +57,13 @@ from bext_workflow.model.view import (
     ScheduleView,
     SignalView,
     StepView,
+    TokenView,
     WaitView,
     WorkflowView,
 )
 from bext_workflow.plugin.hooks import ARGUMENTS
 from bext_workflow.plugin.hookspecs import WorkflowPlugin
-from bext_workflow.service.protocols import Acknowledged, CancelPlan, Readiness
+from bext_workflow.service.protocols import Acknowledged, CancelPlan, CreatedToken, Readiness
 
 REFERENCE = Path(__file__).with_name("reference.md")
 
@@ -84,6 +86,7 @@ TABLES: dict[str, type[Table]] = {
 VIEWS = (
     RunView,
     StepView,
+    TokenView,
     WaitView,
     SignalView,
     EventView,
@@ -93,6 +96,8 @@ VIEWS = (
     PluginView,
     ScheduleView,
     FireView,
+    TokenView,
+    CreatedToken,
     Acknowledged,
     CancelPlan,
     Readiness,
@@ -258,8 +263,9 @@ def http() -> str:
         for method, operation in methods.items():
             query = ", ".join(f"`{one['name']}`" for one in operation.get("parameters", []) if one["in"] == "query")
             answers = ", ".join(sorted(code for code in operation["responses"] if code != "default"))
-            rows.append((f"`{method.upper()} {path}`", operation["summary"], query or "–", answers))
-    return _table(("method and path", "does", "query", "answers"), rows)
+            scope = operation["x-bext-scope"]
+            rows.append((f"`{method.upper()} {path}`", operation["summary"], scope, query or "–", answers))
+    return _table(("method and path", "does", "scope", "query", "answers"), rows)
 
 
 def views() -> str:
@@ -292,6 +298,16 @@ def _with_descendants(error: type[BextError]) -> Iterator[type[BextError]]:
             yield from _with_descendants(derived)
 
 
+class _Nobody:
+    """An access that is never asked."""
+
+    async def guarded(self) -> bool:
+        return False
+
+    async def caller(self, bearer: str | None) -> Caller:
+        return ANONYMOUS
+
+
 class _Ready:
     """A host view that is never asked."""
 
@@ -302,7 +318,7 @@ class _Ready:
 def _openapi() -> JsonObject:
     async def fetch() -> Json:
         async with HttpClient("http://localhost", None) as never_called:
-            given = Services(never_called, never_called, never_called, never_called, never_called, _Ready())
+            given = Services(*(never_called,) * 6, access=_Nobody(), host=_Ready())
             app = create_http_app(given, metrics=str)
             async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as browser:
                 return (await browser.get("/openapi.json")).json()

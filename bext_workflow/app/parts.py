@@ -21,7 +21,9 @@ from bext_workflow.plugin.registry import Isolate, Registry, load_plugins
 from bext_workflow.ports.clock import Chance, Clock
 from bext_workflow.ports.store import Store
 from bext_workflow.ports.telemetry import Telemetry
+from bext_workflow.service.access import TokenAccess, TokenService
 from bext_workflow.service.approvals import ApprovalService
+from bext_workflow.service.caller import Who
 from bext_workflow.service.catalog import Catalog
 from bext_workflow.service.engine import Engine
 from bext_workflow.service.schedules import ScheduleService
@@ -50,8 +52,8 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
             only=only,
         )
 
-    def service(self, engine: Engine, *, by: str) -> Service:
-        """The service over these parts, for one who acts as `by`."""
+    def service(self, engine: Engine, *, who: Who) -> Service:
+        """The service over these parts, for those whom `who` tells."""
         return Service(
             store=self.store,
             engine=engine,
@@ -59,16 +61,25 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
             clock=self.clock,
             chance=self.chance,
             context_bytes=self.config.host.limits.context_bytes,
-            by=by,
+            who=who,
         )
 
-    def schedules(self, service: Service, *, by: str) -> ScheduleService:
-        """The schedules over these parts, for one who acts as `by`."""
-        return ScheduleService(registry=self.registry, store=self.store, service=service, clock=self.clock, by=by)
+    def schedules(self, service: Service, *, who: Who) -> ScheduleService:
+        """The schedules over these parts, for those whom `who` tells."""
+        return ScheduleService(registry=self.registry, store=self.store, service=service, clock=self.clock, who=who)
 
-    def approvals(self, service: Service, *, by: str) -> ApprovalService:
-        """The approvals over these parts, for one who decides as `by`."""
-        return ApprovalService(store=self.store, service=service, clock=self.clock, by=by)
+    def approvals(self, service: Service, *, who: Who) -> ApprovalService:
+        """The approvals over these parts, for those whom `who` tells."""
+        return ApprovalService(store=self.store, service=service, clock=self.clock, who=who)
+
+    def tokens(self, *, who: Who) -> TokenService:
+        """The access tokens over these parts, for those whom `who` tells."""
+        return TokenService(store=self.store, clock=self.clock, chance=self.chance, who=who)
+
+    def access(self) -> TokenAccess:
+        """Who it is that asks a host over these parts."""
+        limit = self.config.host.limits.requests_per_s
+        return TokenAccess(store=self.store, clock=self.clock, requests_per_s=limit)
 
     def catalog(self) -> Catalog:
         return Catalog(self.registry)

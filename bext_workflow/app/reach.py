@@ -14,10 +14,11 @@ from bext_workflow.client import HttpClient
 from bext_workflow.errors import StoreBusy
 from bext_workflow.host.host import Host
 from bext_workflow.host.telemetry import HostTelemetry
+from bext_workflow.model.access import Caller, person
 from bext_workflow.model.view import RunView
 from bext_workflow.ports.clock import Clock
 from bext_workflow.service.engine import Engine, StoreEngine, stands_still
-from bext_workflow.service.protocols import Approvals, Operations, Runs, Schedules, Workflows
+from bext_workflow.service.protocols import Approvals, Operations, Runs, Schedules, Tokens, Workflows
 from bext_workflow.service.wiring import Reached, Target
 
 _SLICE_MS = 30_000
@@ -30,7 +31,7 @@ _LOOK_MS = 500
 async def reach(target: Target, clock: Clock) -> AsyncIterator[Reached]:
     """Opens a service for one command."""
     if target.url is not None:
-        async with HttpClient(target.url) as client:
+        async with HttpClient(target.url, target.token) as client:
             yield Remote(target.url, client)
         return
     parts = load(target.config, degraded=True, clock=clock)
@@ -51,6 +52,7 @@ class Remote:
         self.workflows: Workflows = client
         self.schedules: Schedules = client
         self.approvals: Approvals = client
+        self.tokens: Tokens = client
 
     async def drive(self, run_id: str, *, wait_ms: int | None) -> RunView:
         """The host drives; this waits."""
@@ -66,13 +68,18 @@ class Direct:
     def __init__(self, parts: Parts) -> None:
         self.url: str | None = None
         self._parts = parts
-        by = os_user()
-        service = parts.service(StoreEngine(parts.store, parts.clock), by=by)
+        user = person(os_user())
+
+        def who() -> Caller:
+            return user
+
+        service = parts.service(StoreEngine(parts.store, parts.clock), who=who)
         self.runs: Runs = service
         self.operations: Operations = service
         self.workflows: Workflows = parts.catalog()
-        self.schedules: Schedules = parts.schedules(service, by=by)
-        self.approvals: Approvals = parts.approvals(service, by=by)
+        self.schedules: Schedules = parts.schedules(service, who=who)
+        self.approvals: Approvals = parts.approvals(service, who=who)
+        self.tokens: Tokens = parts.tokens(who=who)
 
     async def drive(self, run_id: str, *, wait_ms: int | None) -> RunView:
         """Waits for the host if there is one; else takes the driver's seat for this one run (semantics §11).

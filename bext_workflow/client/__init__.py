@@ -13,7 +13,7 @@ import msgspec
 from uuid_utils import uuid7
 
 from bext_workflow.client.wire import POLL_MS, Wire, header_value
-from bext_workflow.errors import NotAllowed, NotFound, UsageError
+from bext_workflow.errors import NotFound, UsageError
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.names import NAME_RULE, is_name
 from bext_workflow.model.status import TERMINAL, WorkflowStatus
@@ -26,6 +26,7 @@ from bext_workflow.model.view import (
     PluginView,
     RunView,
     ScheduleView,
+    TokenView,
     WhyView,
     WorkflowView,
 )
@@ -36,6 +37,7 @@ from bext_workflow.service.protocols import (
     CancelPlan,
     CancelRequest,
     CompleteRequest,
+    CreatedToken,
     DecideRequest,
     ForkRequest,
     ResolveRequest,
@@ -44,6 +46,7 @@ from bext_workflow.service.protocols import (
     SignalRequest,
     Started,
     StartRequest,
+    TokenRequest,
     TriggerRequest,
 )
 
@@ -53,7 +56,7 @@ _SETTLED = TERMINAL | {WorkflowStatus.SUSPENDED, WorkflowStatus.WAITING}
 
 
 class HttpClient:
-    """`Runs`, `Operations`, `Workflows`, `Schedules` and `Approvals` of the host at `url`; an async context manager.
+    """The protocols of `service.protocols`, but for the host's own, at the host of `url`; an async context manager.
 
     Besides the errors of the protocols, every call raises `Unavailable` when no host answers there. `transport`
     replaces the network. Raises `UsageError` for a URL or a token that cannot be one.
@@ -159,14 +162,20 @@ class HttpClient:
         )
 
     async def decide(self, approval_id: str, request: DecideRequest) -> Acknowledged:
-        """Raises `NotAllowed`: the host cannot know who asks."""
-        raise NotAllowed(
-            "over HTTP nobody is known, so that nobody may decide",
-            mend="give the token of the wait in place of the id, or decide on the store itself, without --url",
-        )
+        return await self._post(f"/approvals/{_segment(approval_id, 'approval')}/decide", request, Acknowledged)
 
     async def complete(self, token: str, request: CompleteRequest) -> Acknowledged:
         return await self._post(f"/waits/{_segment(token, 'wait')}/complete", request, Acknowledged)
+
+    async def tokens(self) -> Sequence[TokenView]:
+        return (await self._get("/tokens", Page[TokenView])).items
+
+    async def create_token(self, request: TokenRequest) -> CreatedToken:
+        return await self._post("/tokens", request, CreatedToken)
+
+    async def revoke_token(self, token: str, reason: str) -> TokenView:
+        response = await self._wire.send("POST", f"/tokens/{_segment(token, 'token')}/revoke", body={"reason": reason})
+        return self._wire.decode(response, TokenView)
 
     async def workflows(self) -> Sequence[WorkflowView]:
         return (await self._get("/workflows", Page[WorkflowView])).items

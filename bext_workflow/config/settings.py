@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 from bext_workflow.config.values import (
     check_cron,
     check_error_name,
+    check_host_name,
     check_listen,
     check_name,
     check_schema,
@@ -98,7 +99,8 @@ class Approval(Table):
 
     title: Text = Field(default="", description="what is to be decided, in words")
     by: Annotated[tuple[Key, ...], Field(strict=False)] = Field(
-        default=(), description="who may decide, as the operating system names them; empty: anybody"
+        default=(),
+        description="who may decide: users of the operating system, access tokens, their roles; empty: anybody",
     )
     not_by: Annotated[NotBy | None, Field(strict=False)] = Field(
         default=None, description='who may not, even so: "starter" is who started the run'
@@ -283,6 +285,9 @@ class Limits(Table):
         default=1_048_576, ge=2, le=2**30, description="size of a run's context as JSON text, in bytes"
     )
     threads: int = Field(default=64, ge=1, le=10_000, description="worker threads for plain (not async) hooks")
+    requests_per_s: int = Field(
+        default=1_000, ge=1, le=1_000_000, description="HTTP requests that one access token may make in a second"
+    )
     leaked_threads: int = Field(
         default=16, ge=1, le=10_000, description="threads that outlived their time-out before the host drains itself"
     )
@@ -305,7 +310,12 @@ class Host(Table):
         description="where runs live: sqlite:PATH, sqlite::memory:, or a URL that a plugin serves",
     )
     listen: Annotated[str, AfterValidator(check_listen)] = Field(
-        default="127.0.0.1:7420", description="address and port of the HTTP API, such as 127.0.0.1:7420"
+        default="127.0.0.1:7420",
+        description="address and port of the HTTP API; one that other machines reach needs access tokens",
+    )
+    allowed_hosts: Annotated[tuple[Annotated[str, AfterValidator(check_host_name)], ...], Field(strict=False)] = Field(
+        default=(),
+        description="names besides localhost and the address itself by which the API may be called, without a port",
     )
     concurrency: int = Field(default=512, ge=1, le=100_000, description="runs that are driven at once")
     drain_timeout_ms: Milliseconds = Field(default=30_000, description="what running attempts get when the host stops")

@@ -18,6 +18,7 @@ from bext_workflow.model.schema import schema_fault
 from bext_workflow.plugin.source import distribution_of
 
 _ERROR_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.\-]{0,252}[A-Za-z0-9])?|\[?[0-9A-Fa-f:.]{2,45}\]?")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.\-]+:.+")
 
 
@@ -26,6 +27,11 @@ class Address(NamedTuple):
 
     host: str
     port: int
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine reaches it."""
+        return _is_loopback(self.host)
 
 
 def refusal(reason: str, mend: str) -> PydanticCustomError:
@@ -119,12 +125,6 @@ def parse_listen(text: str) -> Address:
     if not colon or not host or not (port.isascii() and port.isdigit()) or len(port) > 5 or int(port) > 65_535:
         raise ConfigError(f"{text[:120]!r} is not an address", path="listen", mend='write "127.0.0.1:7420"')
     bare = host.removeprefix("[").removesuffix("]")
-    if not _is_loopback(bare):
-        raise ConfigError(
-            f"{text[:120]!r} is not an address of this machine alone, and access tokens are not yet supported",
-            path="listen",
-            mend='listen on "127.0.0.1:7420" and reach it through a tunnel or a proxy that checks who calls',
-        )
     return Address(bare, int(port))
 
 
@@ -144,6 +144,12 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def check_host_name(name: str) -> str:
+    if not _HOST_NAME.fullmatch(name):
+        raise refusal(f"{name[:120]!r} is not the name of a host", 'write "bext.example.org", without a port')
+    return name
 
 
 def check_schema(schema: JsonObject) -> JsonObject:

@@ -40,7 +40,7 @@ from bext_workflow.ports.clock import Chance, Clock
 from bext_workflow.ports.hosting import LEASE_MS
 from bext_workflow.ports.store import Committed, HostRow, Result, Store
 from bext_workflow.ports.telemetry import Telemetry
-from bext_workflow.service import tokens
+from bext_workflow.service import wait_tokens
 from bext_workflow.service.acting import act_of_host
 from bext_workflow.service.catalog import Catalog
 from bext_workflow.service.definitions import Definitions
@@ -113,7 +113,7 @@ class Host:
             late=self._late,
             definitions=self._definitions,
             adopt=self._adopt,
-            mint=lambda key: tokens.mint(self._signs_with, key),
+            mint=lambda key: wait_tokens.mint(self._signs_with, key),
         )
         self._dispatcher = Dispatcher(
             self._shop,
@@ -238,7 +238,7 @@ class Host:
         """`running`, for a host that has its seat."""
         await self.plans.refuse_changed_graphs()
         await self.plans.keep_definitions()
-        self._signs_with = await self._store.secret(tokens.SIGNED_WITH)
+        self._signs_with = await self._store.secret(wait_tokens.SIGNED_WITH)
         if self._only is not None and self._family is not None:
             self._family |= await descendants(self._store, self._only)
         await self._count_open_incidents()

@@ -264,6 +264,28 @@ class FireView(msgspec.Struct, frozen=True, kw_only=True):
     local: str
 
 
+class TokenState(StrEnum):
+    """Whether an access token is good."""
+
+    ACTIVE = "active"
+    EXPIRED = "expired"
+    REVOKED = "revoked"
+
+
+class TokenView(msgspec.Struct, frozen=True, kw_only=True):
+    """An access token, without its text. `state`: active, expired or revoked; `expires_at` of null: never."""
+
+    id: str
+    name: str
+    state: TokenState
+    scopes: list[str]
+    roles: list[str]
+    created_at: str
+    created_by: str
+    expires_at: str | None
+    revoked_at: str | None
+
+
 class PluginView(msgspec.Struct, frozen=True, kw_only=True):
     """A plugin that the config names. `error`: why it cannot be used, and the mend; then no more is known of it."""
 

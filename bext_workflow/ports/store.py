@@ -24,6 +24,7 @@ from bext_workflow.model.json import Json
 from bext_workflow.model.schedule import SlotResult
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
 from bext_workflow.ports.hosting import LEASE_MS, Hear, Profile, Schema
+from bext_workflow.ports.tokens import AmendTokens, TokenRow
 
 
 class EventRow(msgspec.Struct, frozen=True):
@@ -159,12 +160,12 @@ class Index(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A person's act as the audit remembers it. `name` is its verb, `schedule` what it is about if it is one."""
+    """A person's act as the audit remembers it. `name` is its verb, `about` what it is about but a run: `token:ci`."""
 
     name: str
     by: str
     reason: str = ""
-    schedule: str = ""
+    about: str = ""
     data: bytes = b"{}"
 
 
@@ -328,14 +329,14 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Who did what, to which run or schedule, why. What it is not about is empty."""
+    """Who did what, to which run or other thing, why. What it is not about is empty."""
 
     id: int
     at: int
     by: str
     name: str
     run_id: str
-    schedule: str = ""
+    about: str = ""
     reason: str
     data: bytes
 
@@ -480,6 +481,17 @@ class Store(Protocol):
 
     async def audit(self, *, limit: int, before: int | None = None) -> Sequence[AuditRow]:
         """Newest first."""
+
+    # Access tokens
+
+    async def tokens(self) -> Sequence[TokenRow]:
+        """Every token there ever was, by id."""
+
+    async def amend_tokens(self, amend: AmendTokens, *, at: int, audit: AuditEntry) -> TokenRow:
+        """Keeps the row that `amend` makes, a new one or in place of that with its id, with the audit row.
+
+        One transaction, and one amendment at a time. Raises whatever `amend` raises.
+        """
 
     # Secrets
 

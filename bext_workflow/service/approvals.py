@@ -8,30 +8,32 @@ from bext_workflow.core.input import ActInput, Answered
 from bext_workflow.core.state import State
 from bext_workflow.core.waiting import refuse_answer
 from bext_workflow.errors import Conflict, Gone, NotAllowed, NotFound, UsageError
+from bext_workflow.model.access import BY_TOKEN, Caller, Right
 from bext_workflow.model.definition import StepDefinition
 from bext_workflow.model.json import detach
 from bext_workflow.model.view import ApprovalView, Decision, Page, instant, instant_or_none
 from bext_workflow.model.wait import MAX_SIGNAL_BYTES, ApprovalDefinition, NotBy
 from bext_workflow.ports.clock import Clock
 from bext_workflow.ports.store import ApprovalRow, Store
-from bext_workflow.service import tokens
+from bext_workflow.service import wait_tokens
+from bext_workflow.service.caller import Who
 from bext_workflow.service.paging import checked_cursor, checked_limit, page_of
 from bext_workflow.service.payloads import check_payload
 from bext_workflow.service.protocols import DEFAULT_LIMIT, Acknowledged, CompleteRequest, DecideRequest
 from bext_workflow.service.service import Service
 
-BY_HOLDER = "token:wait"
-"""Who decided, where it was whoever held the token, to whom no rule about persons applies."""
+HOLDER = Caller(by="wait-token", scopes=frozenset())
+"""Who decided, where it was whoever held the token of the wait, to whom no rule about persons applies."""
 
 
 class ApprovalService:
-    """`service.protocols.Approvals` over a store. `by` is who decides, as the operating system knows them."""
+    """`service.protocols.Approvals` over a store. `who` tells who decides."""
 
-    def __init__(self, *, store: Store, service: Service, clock: Clock, by: str) -> None:
+    def __init__(self, *, store: Store, service: Service, clock: Clock, who: Who) -> None:
         self._store = store
         self._service = service
         self._clock = clock
-        self._by = by
+        self._who = who
 
     async def approvals(
         self,
@@ -48,17 +50,24 @@ class ApprovalService:
         return page_of([_view(row) for row in rows], bound, lambda approval: approval.id)
 
     async def decide(self, approval_id: str, request: DecideRequest) -> Acknowledged:
+        caller = self._who()
+        if not caller.names:
+            raise NotAllowed(
+                "nobody knows who decides, so that nobody may",
+                mend="make access tokens with `bext-host tokens create`, or send the wait's token in place of the id",
+            )
         row = await self._find(approval_id)
+        caller.require(Right.SIGNAL, row.workflow)
         answer = CompleteRequest(payload=request.form, approved=request.approved, comment=request.comment)
-        return await self._answer(row.id, answer, by=self._by)
+        return await self._answer(row.id, answer, caller)
 
     async def complete(self, token: str, request: CompleteRequest) -> Acknowledged:
-        key = tokens.key_of(await self._store.secret(tokens.SIGNED_WITH), token)
+        key = wait_tokens.key_of(await self._store.secret(wait_tokens.SIGNED_WITH), token)
         if key is None:
             raise NotFound("there is no wait with this token", mend="use the token as it was given, whole")
-        return await self._answer(key, request, by=BY_HOLDER)
+        return await self._answer(key, request, HOLDER)
 
-    async def _answer(self, key: str, request: CompleteRequest, *, by: str) -> Acknowledged:
+    async def _answer(self, key: str, request: CompleteRequest, caller: Caller) -> Acknowledged:
         detach({"payload": request.payload, "comment": request.comment}, max_bytes=MAX_SIGNAL_BYTES, what="the payload")
         run_id, _, visit = key.partition(":")
 
@@ -67,10 +76,10 @@ class ApprovalService:
             step = state.plan.definition.by_name.get(_step_of(visit))
             if step is None:
                 raise NotFound(f"the run has no step {_step_of(visit)!r}")
-            _check(step, state, request, by)
+            _check(step, state, request, caller)
             return Answered(
                 act=act,
-                by=by,
+                by=caller.by,
                 at=self._clock.now(),
                 key=key,
                 payload=request.payload,
@@ -79,7 +88,7 @@ class ApprovalService:
             )
 
         run = await self._service.find(run_id)
-        return await self._service.act_on(run, build, reason=request.comment, act="answer", by=by)
+        return await self._service.act_on(run, build, reason=request.comment, act="answer", by=caller.by)
 
     async def _find(self, prefix: str) -> ApprovalRow:
         found = await self._store.approval(prefix) if prefix else []
@@ -95,7 +104,7 @@ class ApprovalService:
         return still_open[0]
 
 
-def _check(step: StepDefinition, state: State, request: CompleteRequest, by: str) -> None:
+def _check(step: StepDefinition, state: State, request: CompleteRequest, caller: Caller) -> None:
     """Raises for what this wait does not take, and for who may not decide."""
     approval = step.wait.approval if step.wait is not None else None
     if approval is None:
@@ -103,18 +112,19 @@ def _check(step: StepDefinition, state: State, request: CompleteRequest, by: str
             raise UsageError(f"step {step.name!r} waits for no decision", mend="leave approved out")
     elif request.approved is None:
         raise UsageError(f"step {step.name!r} waits for a decision", mend="say approved: true or false")
-    elif by != BY_HOLDER:
-        _check_person(approval, state, by)
+    elif caller is not HOLDER:
+        _check_person(approval, state, caller)
     rejected = request.approved is False and request.payload is None  # a rejection needs no form
     if step.wait is not None and not rejected:
         check_payload(step.wait.schema, request.payload, at="$.payload")
 
 
-def _check_person(approval: ApprovalDefinition, state: State, by: str) -> None:
-    if approval.not_by is NotBy.STARTER and by == state.by:
-        raise NotAllowed(f"{by} started the run and may not decide it", mend="let somebody else decide")
-    if approval.by and by not in approval.by:
-        raise NotAllowed(f"{by} may not decide this", mend=f"these may: {', '.join(approval.by)}")
+def _check_person(approval: ApprovalDefinition, state: State, caller: Caller) -> None:
+    """Somebody at the store itself and a token of the same name are the same person."""
+    if approval.not_by is NotBy.STARTER and state.by.removeprefix(BY_TOKEN) in caller.names:
+        raise NotAllowed(f"{caller.by} started the run and may not decide it", mend="let somebody else decide")
+    if approval.by and not set(approval.by).intersection(caller.names):
+        raise NotAllowed(f"{caller.by} may not decide this", mend=f"these may: {', '.join(approval.by)}")
 
 
 def _step_of(visit: str) -> str:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import msgspec
 
+from bext_workflow.model.access import Caller
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
 from bext_workflow.model.view import (
@@ -21,6 +22,7 @@ from bext_workflow.model.view import (
     PluginView,
     RunView,
     ScheduleView,
+    TokenView,
     WhyView,
     WorkflowView,
 )
@@ -28,6 +30,7 @@ from bext_workflow.model.view import (
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 500
 DEFAULT_FIRES = 5
+DEFAULT_EXPIRY_MS = 90 * 86_400_000
 
 
 class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -231,7 +234,7 @@ class Approvals(Protocol):
     async def decide(self, approval_id: str, request: DecideRequest) -> Acknowledged:
         """Raises `NotAllowed` for who may not decide, `Gone` where it is over, `InvalidJson` for a form that is not it.
 
-        Over HTTP nobody may, until there is a way to know who asks: there a decision needs the wait's token.
+        Nobody may of whom nobody knows who it is: over HTTP, as long as there are no access tokens.
         """
 
     async def complete(self, token: str, request: CompleteRequest) -> Acknowledged:
@@ -258,6 +261,52 @@ class Schedules(Protocol):
 
     async def trigger_schedule(self, schedule_id: str, request: TriggerRequest) -> Started:
         """Starts a run now, paused or not. Raises `Conflict` if `overlap` forbids it, and what `Runs.start` raises."""
+
+
+class TokenRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A new access token. `scopes`: what it may; `roles`: what the `by` of an approval may call its holder.
+
+    `expires_in_ms` of null: it never expires.
+    """
+
+    name: str
+    scopes: list[str]
+    roles: list[str] = []
+    expires_in_ms: int | None = DEFAULT_EXPIRY_MS
+    reason: str = ""
+
+
+class CreatedToken(msgspec.Struct, frozen=True, kw_only=True):
+    """A new access token, and `token` itself: the text to send, which is kept nowhere and shown here only."""
+
+    token: str
+    made: TokenView
+
+
+class Tokens(Protocol):
+    """Access tokens. Acts are durable, with their audit row, when they return."""
+
+    async def tokens(self) -> Sequence[TokenView]:
+        """Every token there ever was, the newest first."""
+
+    async def create_token(self, request: TokenRequest) -> CreatedToken:
+        """Raises `Conflict` for a name that another one has which is not revoked, `UsageError` for a bad request."""
+
+    async def revoke_token(self, token: str, reason: str) -> TokenView:
+        """By name, or by id. It is good for nothing any more, within a second. Raises `NotFound`, `Conflict`."""
+
+
+class Access(Protocol):
+    """Who it is that asks a host."""
+
+    async def guarded(self) -> bool:
+        """Whether a token is needed: whether there ever was one."""
+
+    async def caller(self, bearer: str | None) -> Caller:
+        """Who sends that token, or none.
+
+        Raises `Unauthenticated`, `TooManyRequests`, and `StoreUnavailable` if it cannot be known.
+        """
 
 
 class Workflows(Protocol):

@@ -17,6 +17,7 @@ from bext_workflow.model.view import FireView, ScheduleView, instant, instant_or
 from bext_workflow.plugin.registry import Registry, Scheduled
 from bext_workflow.ports.clock import Clock
 from bext_workflow.ports.store import AuditEntry, RunRow, ScheduleRow, Store
+from bext_workflow.service.caller import Who
 from bext_workflow.service.protocols import DEFAULT_FIRES, MAX_LIMIT, Started, StartRequest, TriggerRequest
 from bext_workflow.service.service import Service
 from bext_workflow.service.starting import NewRun, fingerprint_of
@@ -69,12 +70,12 @@ async def live_run(store: Store, row: ScheduleRow) -> RunRow | None:
 class ScheduleService:
     """`service.protocols.Schedules` over the config's schedules and a store, with or without a host in this process."""
 
-    def __init__(self, *, registry: Registry, store: Store, service: Service, clock: Clock, by: str) -> None:
+    def __init__(self, *, registry: Registry, store: Store, service: Service, clock: Clock, who: Who) -> None:
         self._registry = registry
         self._store = store
         self._service = service
         self._clock = clock
-        self._by = by
+        self._who = who
 
     async def schedules(self) -> Sequence[ScheduleView]:
         rows = {row.id: row for row in await self._store.schedules()}
@@ -114,7 +115,9 @@ class ScheduleService:
                 tags={**schedule.tags, SCHEDULE_TAG: schedule_id},
                 key=request.key,
             ),
-            audit=AuditEntry(name="schedule.trigger", by=self._by, reason=request.reason, schedule=schedule_id),
+            audit=AuditEntry(
+                name="schedule.trigger", by=self._who().by, reason=request.reason, about=f"schedule:{schedule_id}"
+            ),
         )
         if started.created:
             run_id = started.run.run_id
@@ -133,7 +136,7 @@ class ScheduleService:
 
         name = "schedule.pause" if paused else "schedule.resume"
         data = dumps({"before": {"paused": not paused}, "after": {"paused": paused}})
-        audit = AuditEntry(name=name, by=self._by, reason=reason, schedule=schedule_id, data=data)
+        audit = AuditEntry(name=name, by=self._who().by, reason=reason, about=f"schedule:{schedule_id}", data=data)
         now = self._clock.now()
         return _view(one, await self._store.amend_schedule(schedule_id, amend, at=now, audit=audit), now)
 

@@ -8,6 +8,7 @@ from bext_workflow.core.input import ActInput, Cancel, Pause, Reopen, Resolve, R
 from bext_workflow.core.state import Plan, State
 from bext_workflow.core.waiting import refuse_signal
 from bext_workflow.errors import Conflict, Gone, InvalidJson, NotFound, StartKeyReused, Unavailable, UsageError
+from bext_workflow.model.access import Right
 from bext_workflow.model.definition import WorkflowDefinition
 from bext_workflow.model.event import RunCreated
 from bext_workflow.model.journal import decode
@@ -32,6 +33,7 @@ from bext_workflow.ports.store import (
 )
 from bext_workflow.service import views
 from bext_workflow.service.acting import Build, folded, foreseen, judge_of
+from bext_workflow.service.caller import Who
 from bext_workflow.service.catalog import Catalog
 from bext_workflow.service.definitions import Definitions
 from bext_workflow.service.engine import Engine, stands_still
@@ -63,7 +65,7 @@ _POLL_MS = 50
 
 
 class Service:
-    """What a person or a program may ask. `by` is who is asking, as the audit names them."""
+    """What a person or a program may ask. `who` tells who is asking."""
 
     def __init__(
         self,
@@ -74,7 +76,7 @@ class Service:
         clock: Clock,
         chance: Chance,
         context_bytes: int,
-        by: str,
+        who: Who,
     ) -> None:
         self._store = store
         self._engine = engine
@@ -82,11 +84,12 @@ class Service:
         self._clock = clock
         self._chance = chance
         self._context_bytes = context_bytes
-        self._by = by
+        self._who = who
 
     # Runs
 
     async def start(self, request: StartRequest) -> Started:
+        self._who().require(Right.START, request.workflow)
         return await self.start_in(callers_space(request.workflow), request)
 
     async def start_in(self, key_space: str, request: StartRequest, *, audit: AuditEntry | None = None) -> Started:
@@ -103,7 +106,7 @@ class Service:
             context=context if context.value else EMPTY,
             tags=request.tags,
             key=request.key,
-            by=self._by,
+            by=self._who().by,
             children=await self._definitions.children_of(definition),
             policy=definition.policy,
         )
@@ -188,12 +191,12 @@ class Service:
         )
 
     async def retry(self, run_id: str, request: RetryRequest) -> Acknowledged:
-        row = await self.find(run_id)
+        row, by = await self.find(run_id), self._who().by
 
         def build(state: State, act: int) -> ActInput:
             if not request.reason.strip() and _answers_an_incident(state):
                 raise UsageError("this retry answers an incident, and an answer needs a note", mend="give a reason")
-            return Reopen(act=act, by=self._by, reason=request.reason, step=request.step, new_visit=request.new_visit)
+            return Reopen(act=act, by=by, reason=request.reason, step=request.step, new_visit=request.new_visit)
 
         return await self.act_on(row, build, reason=request.reason, act="retry")
 
@@ -211,10 +214,11 @@ class Service:
         journal = _journal(loaded)
         state = position(plan, journal, request)
         new_id, now = self._chance.new_id(), self._clock.now()
-        return await self._started(forked_run(state, run_id=new_id, at=now, by=self._by, request=request))
+        return await self._started(forked_run(state, run_id=new_id, at=now, by=self._who().by, request=request))
 
     async def signal(self, run_id: str, request: SignalRequest) -> Acknowledged:
-        row = await self.find(run_id)
+        row, caller = await self.find(run_id), self._who()
+        caller.require(Right.SIGNAL, row.workflow)
         _check_signal(request)
 
         def build(state: State, act: int) -> ActInput | None:
@@ -223,21 +227,17 @@ class Service:
             refuse_signal(state)
             _check_asked(state, request)
             at = self._clock.now()
-            return Signalled(act=act, by=self._by, at=at, name=request.name, payload=request.payload, id=request.id)
+            return Signalled(act=act, by=caller.by, at=at, name=request.name, payload=request.payload, id=request.id)
 
         return await self.act_on(row, build, reason="", act="signal")
 
     async def pause(self, run_id: str, reason: str) -> Acknowledged:
-        row = await self.find(run_id)
-        return await self.act_on(
-            row, lambda _, act: Pause(act=act, by=self._by, reason=reason), reason=reason, act="pause"
-        )
+        row, by = await self.find(run_id), self._who().by
+        return await self.act_on(row, lambda _, act: Pause(act=act, by=by, reason=reason), reason=reason, act="pause")
 
     async def resume(self, run_id: str, reason: str) -> Acknowledged:
-        row = await self.find(run_id)
-        return await self.act_on(
-            row, lambda _, act: Resume(act=act, by=self._by, reason=reason), reason=reason, act="resume"
-        )
+        row, by = await self.find(run_id), self._who().by
+        return await self.act_on(row, lambda _, act: Resume(act=act, by=by, reason=reason), reason=reason, act="resume")
 
     async def incidents(
         self,
@@ -262,12 +262,12 @@ class Service:
         _check_answer(request)
         updates = detach(request.context_updates, max_bytes=self._context_bytes, what="context_updates")
         undo_data = self._undo_data(request.undo_data)
-        row = await self.find(incident.run_id)
+        row, by = await self.find(incident.run_id), self._who().by
 
         def build(state: State, act: int) -> ActInput:
             return Resolve(
                 act=act,
-                by=self._by,
+                by=by,
                 incident=incident.id,
                 action=request.action,
                 note=request.note,
@@ -312,13 +312,13 @@ class Service:
         return Started(run=await self.get(known.run_id), created=False, driven=driven)
 
     async def act_on(self, row: RunRow, build: Build, *, reason: str, act: str, by: str | None = None) -> Acknowledged:
-        """Posts an act, of this person unless it is `by` another, judged against the run as it is.
+        """Posts an act, of who is asking unless it is `by` another, judged against the run as it is.
 
         Raises what `build` and the core's rules raise.
         """
         plan = Plan(definition=await self._definition_of(row))
         now = self._clock.now()
-        judge = judge_of(plan, build, by=by or self._by, reason=reason, now=now)
+        judge = judge_of(plan, build, by=by or self._who().by, reason=reason, now=now)
         posted: Posted = await self._store.post(row.run_id, judge, at=now)
         self._engine.wake()
         driven = posted.owner is not None or await self._engine.served() is not None
@@ -329,8 +329,10 @@ class Service:
         return bool((await self._store.load(row.rid, after=row.seq)).inbox) and await self._engine.served() is not None
 
     def _cancel(self, request: CancelRequest) -> Callable[[State, int], ActInput]:
+        by = self._who().by
+
         def build(state: State, act: int) -> ActInput:
-            return Cancel(act=act, by=self._by, reason=request.reason, compensate=request.compensate, now=request.now)
+            return Cancel(act=act, by=by, reason=request.reason, compensate=request.compensate, now=request.now)
 
         return build
 

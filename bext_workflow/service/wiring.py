@@ -12,14 +12,18 @@ import msgspec
 
 from bext_workflow.model.json import JsonObject
 from bext_workflow.model.view import RunView
-from bext_workflow.service.protocols import Approvals, Operations, Runs, Schedules, Workflows
+from bext_workflow.service.protocols import Approvals, Operations, Runs, Schedules, Tokens, Workflows
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a command acts: on a host by `url`, else straight on the store that `config` names (None: looked for)."""
+    """Where a command acts: on a host by `url`, else straight on the store that `config` names (None: looked for).
+
+    `token`: what a host at `url` knows the caller by.
+    """
 
     config: Path | None = None
     url: str | None = None
+    token: str | None = None
 
 
 class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +110,7 @@ class Reached(Protocol):
     workflows: Workflows
     schedules: Schedules
     approvals: Approvals
+    tokens: Tokens
     url: str | None
 
     async def drive(self, run_id: str, *, wait_ms: int | None) -> RunView:

@@ -23,6 +23,7 @@ from bext_workflow.errors import Conflict
 from bext_workflow.host.clock import SystemClock
 from bext_workflow.host.host import Host
 from bext_workflow.host.telemetry import HostTelemetry
+from bext_workflow.model.access import person
 from bext_workflow.model.json import JsonObject
 from bext_workflow.model.status import Action, IncidentKind
 from bext_workflow.model.view import EventView, RunView
@@ -90,13 +91,13 @@ class _Life:
         parts, store = self._parts()
         await store.open(migrate=True)
         try:
-            on_store = parts.service(StoreEngine(parts.store, parts.clock), by=BY)
+            on_store = parts.service(StoreEngine(parts.store, parts.clock), who=lambda: person(BY))
             found = await _journal(on_store)
             # The points must come in the same order each time: no commit of a start beside those of a driver.
             sent = await on_store.start(self._order()) if self._life.waits or found else None
             host = parts.host(_silent(), parts.settings())
             async with host.running():
-                service = parts.service(host, by=BY)
+                service = parts.service(host, who=lambda: person(BY))
                 await store.looked.wait()
                 started = sent or await service.start(self._order())
                 run = await self._drive(host, service, store, started.run.run_id)

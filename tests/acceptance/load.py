@@ -19,6 +19,7 @@ import structlog
 from bext_workflow.app.parts import load
 from bext_workflow.host.clock import SystemClock
 from bext_workflow.host.telemetry import HostTelemetry
+from bext_workflow.model.access import person
 from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.ports.store import Member, Result
 from bext_workflow.service.protocols import StartRequest
@@ -60,7 +61,7 @@ async def _load(folder: Path) -> Counted:
     await store.open(migrate=True)
     host = parts.host(HostTelemetry(logger), parts.settings())
     async with host.running():
-        service = parts.service(host, by="load")
+        service = parts.service(host, who=lambda: person("load"))
         await asyncio.gather(*(_order(service) for _ in range(AT_ONCE)))
         for _ in range(ONE_BY_ONE):
             await _order(service)

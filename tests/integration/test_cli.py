@@ -81,11 +81,11 @@ class Shop:
         return Done(code, *self._capfd.readouterr())
 
     @contextmanager
-    def served(self) -> Iterator[str]:
+    def served(self, listen: str = "127.0.0.1:0") -> Iterator[str]:
         """A host of its own process over this folder, until the block ends; hands out its URL."""
         ready = self.folder / "ready.json"
         ready.unlink(missing_ok=True)
-        words = ["serve", "--listen", "127.0.0.1:0", "--ready-file", str(ready), "--drain-timeout", "5s"]
+        words = ["serve", "--listen", listen, "--ready-file", str(ready), "--drain-timeout", "5s"]
         with process(*words, cwd=self.folder) as host:
             self.pid = host.pid
             told = json.loads(wait_for(ready, host))
@@ -672,3 +672,28 @@ def test_help_is_there_in_150_ms(tmp_path: Path) -> None:
         return os.times().elapsed - before
 
     assert min(one_call() for _ in range(7)) < 0.150
+
+
+def test_another_address_than_this_machines_needs_a_token_and_then_takes_it(shop: Shop) -> None:
+    refused = shop("serve", "--listen", "0.0.0.0:0")
+    assert refused.code == 3
+    assert "there are no access tokens" in refused.err
+    assert "bext-host tokens create" in refused.err
+
+    made = shop("tokens", "create", "ops", "--scope", "view", "--scope", "start:*", "--expires", "1h")
+    assert made.code == 0
+    assert "kept nowhere" in made.err
+    token = made.json["token"]
+    assert token not in shop("tokens", "list").out
+    assert [one["name"] for one in shop("tokens", "list").json["items"]] == ["ops"]
+
+    with shop.served(listen="0.0.0.0:0") as served:
+        url = served.replace("0.0.0.0", "127.0.0.1")
+        assert shop("workflows", "list", "--url", url).code == 7
+        assert shop("workflows", "list", "--url", url, "--token", token).code == 0
+        started = shop(*place_order(), "--url", url, "--token", token)
+        assert started.code == 0
+        refused = shop("runs", "cancel", started.json["run_id"], "--url", url, "--token", token)
+        assert (refused.code, "token:ops lacks the scope 'operate'" in refused.err) == (7, True)
+
+    assert shop("tokens", "revoke", "ops", "--reason", "done").json["state"] == "revoked"

@@ -16,13 +16,24 @@ from msgspec.structs import replace
 from bext_workflow.app.logs import logger_for
 from bext_workflow.app.parts import load
 from bext_workflow.client import HttpClient
-from bext_workflow.errors import BextError, Conflict, InvalidJson, NotFound, StartKeyReused, UsageError
+from bext_workflow.errors import (
+    BextError,
+    Conflict,
+    InvalidJson,
+    NotAllowed,
+    NotFound,
+    StartKeyReused,
+    Unauthenticated,
+    UsageError,
+)
 from bext_workflow.faces.http.app import Services, create_http_app
 from bext_workflow.host.clock import SystemClock
 from bext_workflow.host.telemetry import HostTelemetry
+from bext_workflow.model.access import ANONYMOUS
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
 from bext_workflow.model.view import RunView
+from bext_workflow.service.caller import acting, current
 from bext_workflow.service.protocols import (
     CancelRequest,
     ResolveRequest,
@@ -30,6 +41,7 @@ from bext_workflow.service.protocols import (
     RunQuery,
     SignalRequest,
     StartRequest,
+    TokenRequest,
 )
 from bext_workflow.service.service import Service
 from tests.unit.http_support import API, served
@@ -105,13 +117,15 @@ async def hosted(folder: Path) -> AsyncIterator[Hosted]:
     parts = load(config, degraded=False, clock=SystemClock())
     telemetry = HostTelemetry(logger_for("json", -1))
     host = parts.host(telemetry, parts.settings())
-    service = parts.service(host, by="anonymous")
+    service = parts.service(host, who=current)
     given = Services(
         runs=service,
         operations=service,
         workflows=parts.catalog(),
-        schedules=parts.schedules(service, by="anonymous"),
-        approvals=parts.approvals(service, by="anonymous"),
+        schedules=parts.schedules(service, who=current),
+        approvals=parts.approvals(service, who=current),
+        tokens=parts.tokens(who=current),
+        access=parts.access(),
         host=host,
     )
     app = create_http_app(
@@ -228,7 +242,7 @@ async def test_errors_over_http_are_those_of_the_service(tmp_path: Path) -> None
 
 async def _fault_of(call: Json, at: Hosted) -> BextError:
     """The error of a call, the same straight and over HTTP."""
-    with pytest.raises(BextError) as straight:
+    with acting(ANONYMOUS), pytest.raises(BextError) as straight:
         await call(at.service)
     with pytest.raises(BextError) as remote:
         await call(at.client)
@@ -421,3 +435,36 @@ async def test_the_host_is_ready_and_measured(tmp_path: Path) -> None:
         ("checkout", 1, "workflow-pg", 0),
     ]
     assert [(view.name, view.distribution) for view in plugins] == [("workflow-pg", "bext-workflow-pg")]
+
+
+async def test_a_token_may_what_its_scopes_say_and_is_named_in_the_run(tmp_path: Path) -> None:
+    async with hosted(tmp_path) as at:
+        made = await at.client.create_token(TokenRequest(name="shop", scopes=["start:checkout", "view"]))
+        admin = await at.client.create_token(TokenRequest(name="boss", scopes=["admin"]))
+        url = str(at.http.base_url)
+        await until_refused(at.client)
+        async with HttpClient(url, made.token) as shop, HttpClient(url, admin.token) as boss:
+            started = await shop.start(StartRequest(workflow="checkout", context=ORDER))
+            with pytest.raises(NotAllowed, match="token:shop lacks the scope 'start:approval'"):
+                await shop.start(StartRequest(workflow="approval", context=ORDER))
+            with pytest.raises(NotAllowed, match="lacks the scope 'signal:"):
+                await shop.signal(started.run.run_id, SignalRequest(name="approved"))
+            with pytest.raises(NotAllowed, match="lacks the scope 'operate'"):
+                await shop.cancel(started.run.run_id, CancelRequest())
+            asked = await boss.start(StartRequest(workflow="approval", context=ORDER))
+            await boss.pause(asked.run.run_id, "have a look")
+            (begun,) = (await boss.events(asked.run.run_id, limit=1)).items
+            assert begun.data["by"] == "token:boss"
+
+            await boss.revoke_token("shop", "it leaked")
+            assert "'shop' is revoked" in await until_refused(shop)
+
+
+async def until_refused(client: HttpClient) -> str:
+    """What the host says once it has seen what has become of the tokens."""
+    with anyio.fail_after(20):
+        while True:
+            try:
+                await client.workflows()
+            except Unauthenticated as refused:
+                return refused.message

@@ -28,6 +28,8 @@ from bext_workflow.model.view import (
     SignalState,
     SignalView,
     StepView,
+    TokenState,
+    TokenView,
     WaitView,
     WhyView,
     WorkflowView,
@@ -40,6 +42,7 @@ from bext_workflow.service.protocols import (
     CancelPlan,
     CancelRequest,
     CompleteRequest,
+    CreatedToken,
     DecideRequest,
     ForkRequest,
     Operations,
@@ -51,6 +54,8 @@ from bext_workflow.service.protocols import (
     SignalRequest,
     Started,
     StartRequest,
+    TokenRequest,
+    Tokens,
     TriggerRequest,
     Workflows,
 )
@@ -342,6 +347,36 @@ class ShelfApprovals:
         return Acknowledged(run_id=RUN.run_id, act="answer", driven=self._shelf.driven)
 
 
+TOKEN_VIEW = TokenView(
+    id="0193a4c0-0000-7000-8000-0000000000ff",
+    name="ci",
+    state=TokenState.ACTIVE,
+    scopes=["start:checkout", "view"],
+    roles=["finance"],
+    created_at=AT,
+    created_by="ada",
+    expires_at=AT,
+    revoked_at=None,
+)
+
+
+class ShelfTokens:
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+
+    async def tokens(self) -> Sequence[TokenView]:
+        self._shelf.answer("tokens")
+        return [TOKEN_VIEW]
+
+    async def create_token(self, request: TokenRequest) -> CreatedToken:
+        self._shelf.answer(request)
+        return CreatedToken(token="bext_text", made=TOKEN_VIEW)
+
+    async def revoke_token(self, token: str, reason: str) -> TokenView:
+        self._shelf.answer((token, reason))
+        return replace(TOKEN_VIEW, state=TokenState.REVOKED)
+
+
 class ShelfReached:
     def __init__(self, shelf: Shelf, url: str | None) -> None:
         self._shelf = shelf
@@ -350,6 +385,7 @@ class ShelfReached:
         self.workflows: Workflows = ShelfWorkflows()
         self.schedules: Schedules = ShelfSchedules(shelf)
         self.approvals: Approvals = ShelfApprovals(shelf)
+        self.tokens: Tokens = ShelfTokens(shelf)
         self.url: str | None = url
 
     async def drive(self, run_id: str, *, wait_ms: int | None) -> RunView:

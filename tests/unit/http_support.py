@@ -9,9 +9,10 @@ import anyio
 import httpx
 import msgspec
 
-from bext_workflow.errors import BextError, Conflict, Gone, NotAllowed, NotFound, StartKeyReused, UsageError
+from bext_workflow.errors import BextError, Conflict, Gone, NotFound, StartKeyReused, Unauthenticated, UsageError
 from bext_workflow.faces.http.app import HttpApp, Services, create_http_app
 from bext_workflow.faces.http.server import Door, opened, serve_http
+from bext_workflow.model.access import ANONYMOUS, Caller
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.schedule import CatchUp, Overlap
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
@@ -28,6 +29,8 @@ from bext_workflow.model.view import (
     ScheduleView,
     SignalState,
     SignalView,
+    TokenState,
+    TokenView,
     WaitView,
     WhyView,
     WorkflowView,
@@ -39,6 +42,7 @@ from bext_workflow.service.protocols import (
     CancelPlan,
     CancelRequest,
     CompleteRequest,
+    CreatedToken,
     DecideRequest,
     ForkRequest,
     Readiness,
@@ -48,6 +52,7 @@ from bext_workflow.service.protocols import (
     SignalRequest,
     Started,
     StartRequest,
+    TokenRequest,
     TriggerRequest,
 )
 
@@ -57,6 +62,18 @@ NOW = "2026-11-30T21:52:07.123Z"
 
 
 TOKEN = "d2FpdA.c2lnbmVk"
+
+TOKEN_VIEW = TokenView(
+    id="0193a4c0-0000-7000-8000-0000000000ff",
+    name="ci",
+    state=TokenState.ACTIVE,
+    scopes=["start:checkout", "view"],
+    roles=["finance"],
+    created_at=NOW,
+    created_by="ada",
+    expires_at=NOW,
+    revoked_at=None,
+)
 
 APPROVAL = ApprovalView(
     id="0193a4c0-0000-7000-8000-000000000001:approve",
@@ -102,6 +119,7 @@ class MemoryService:
     """
 
     def __init__(self) -> None:
+        self.callers: dict[str | None, Caller] = {}
         self.asked: list[tuple[str, object]] = []
         self.signals: list[SignalRequest] = []
         self.fault: Exception | None = None
@@ -240,7 +258,8 @@ class MemoryService:
         return Page(items=[APPROVAL], next_cursor=APPROVAL.id)
 
     async def decide(self, approval_id: str, request: DecideRequest) -> Acknowledged:
-        raise NotAllowed("nobody may")
+        self._ask("decide", (approval_id, request))
+        return Acknowledged(run_id="r-1", act="answer", driven=True)
 
     async def complete(self, token: str, request: CompleteRequest) -> Acknowledged:
         self._ask("complete", (token, request))
@@ -293,6 +312,31 @@ class MemoryService:
             raise Conflict(f"the schedule is {'paused already' if paused else 'not paused'}")
         self._schedules[schedule_id] = msgspec.structs.replace(found, paused=paused)
         return self._schedules[schedule_id]
+
+    async def tokens(self) -> Sequence[TokenView]:
+        self._ask("tokens", None)
+        return [TOKEN_VIEW]
+
+    async def create_token(self, request: TokenRequest) -> CreatedToken:
+        self._ask("create_token", request)
+        return CreatedToken(token="bext_text", made=TOKEN_VIEW)
+
+    async def revoke_token(self, token: str, reason: str) -> TokenView:
+        self._ask("revoke_token", (token, reason))
+        if token != TOKEN_VIEW.name:
+            raise NotFound(f"no token {token!r}")
+        return TOKEN_VIEW
+
+    async def guarded(self) -> bool:
+        return bool(self.callers)
+
+    async def caller(self, bearer: str | None) -> Caller:
+        """Whoever is known to `callers` by that token; without any, anybody."""
+        if not self.callers:
+            return ANONYMOUS
+        if bearer not in self.callers:
+            raise Unauthenticated("nobody knows who you are")
+        return self.callers[bearer]
 
     def readiness(self) -> Readiness:
         return Readiness(ready=not self.reasons, reasons=self.reasons)
@@ -350,7 +394,7 @@ def app_over(
     service: MemoryService, *, allowed_hosts: Sequence[str] = (), max_body_bytes: int = 1024 * 1024
 ) -> HttpApp:
     return create_http_app(
-        Services(service, service, service, service, service, service),
+        Services(service, service, service, service, service, service, service, service),
         metrics=lambda: "bext_up 1\n",
         allowed_hosts=allowed_hosts,
         max_body_bytes=max_body_bytes,

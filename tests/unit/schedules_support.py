@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from bext_workflow.errors import StoreUnavailable
 from bext_workflow.host.clock import SystemChance
 from bext_workflow.host.host import Host, HostSettings
+from bext_workflow.model.access import person
 from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
 from bext_workflow.model.json import Json
 from bext_workflow.model.outcome import StepOutcome
@@ -258,6 +259,6 @@ def services(
         clock=clock,
         chance=SystemChance(2),
         context_bytes=10_000,
-        by=by,
+        who=lambda: person(by),
     )
-    return service, ScheduleService(registry=served, store=store, service=service, clock=clock, by=by)
+    return service, ScheduleService(registry=served, store=store, service=service, clock=clock, who=lambda: person(by))

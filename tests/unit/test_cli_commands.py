@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from bext_workflow import errors
 from bext_workflow.faces.cli import cells
@@ -25,6 +26,7 @@ from bext_workflow.service.protocols import (
     RunQuery,
     SignalRequest,
     StartRequest,
+    TokenRequest,
 )
 from bext_workflow.service.wiring import Change, Finding, Severity, VersionPlan
 from tests.unit.cli_support import APPROVAL, INCIDENT, PAUSED_RUN, RUN, STEP, WAIT, WAITING, Shelf, ShelfWiring, event
@@ -195,10 +197,49 @@ def test_a_target_is_what_the_options_say(monkeypatch: pytest.MonkeyPatch) -> No
     assert (target.config, target.url) == (Path("x.toml"), "http://there")
 
 
-def test_a_token_is_not_asked_for_while_there_are_none(capfd: Captured) -> None:
-    assert call(Shelf(), "--help") == 0
-    assert "token" not in capfd.readouterr().out.lower()
-    assert call(Shelf(), "runs", "list", "--token", "t") == 2
+def test_a_token_is_taken_from_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    wiring = ShelfWiring(Shelf())
+    monkeypatch.setenv("BEXT_TOKEN", "bext_env")
+    run(lambda: wiring, ["runs", "show", "0193", "--url", "http://there"])
+    run(lambda: wiring, ["runs", "show", "0193", "--url", "http://there", "--token", "bext_typed"])
+
+    assert [target.token for target in wiring.targets] == ["bext_env", "bext_typed"]
+
+
+def test_a_token_is_shown_once_with_what_it_may(capfd: Captured) -> None:
+    shelf = Shelf()
+    words = ["tokens", "create", "ci", "--scope", "view", "--scope", "start:*", "--role", "finance", "--expires", "2h"]
+    assert call(shelf, *words, "--reason", "for the build") == 0
+    told = capfd.readouterr()
+    assert json.loads(told.out)["token"] == "bext_text"
+    assert "cannot be shown again" in told.err
+    assert call(shelf, "-o", "table", "tokens", "create", "ci", "--scope", "view") == 0
+    assert "bext_text" in capfd.readouterr().out
+    assert call(shelf, "tokens", "create", "ci", "--scope", "view", "--no-expiry") == 0
+
+    wanted = TokenRequest(
+        name="ci", scopes=["view", "start:*"], roles=["finance"], expires_in_ms=7_200_000, reason="for the build"
+    )
+    bare = TokenRequest(name="ci", scopes=["view"])
+    assert shelf.asked == [wanted, bare, replace(bare, expires_in_ms=None)]
+
+
+@pytest.mark.parametrize(
+    "words", [["ci"], ["--scope", "a"], ["c", "--scope", "view", "--expires", "1h", "--no-expiry"]]
+)
+def test_what_makes_no_token(words: list[str]) -> None:
+    assert call(Shelf(), "tokens", "create", *words) == 2
+
+
+def test_tokens_are_listed_and_revoked(capfd: Captured) -> None:
+    shelf = Shelf()
+    assert call(shelf, "-o", "table", "tokens", "list") == 0
+    line = capfd.readouterr().out.splitlines()[-1]
+    assert line.split()[:2] == ["ci", "active"]
+    assert "start:checkout, view" in line
+    assert call(shelf, "tokens", "revoke", "ci", "--reason", "it leaked") == 0
+    assert json.loads(capfd.readouterr().out)["state"] == "revoked"
+    assert shelf.asked == ["tokens", ("ci", "it leaked")]
 
 
 @pytest.mark.parametrize("words", [["serve"], ["check"], ["config", "show"]])

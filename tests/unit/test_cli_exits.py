@@ -20,7 +20,9 @@ OF_ERRORS = {
     "Unavailable": 6,
     "StoreUnavailable": 6,
     "NotMigrated": 6,
+    "TooManyRequests": 6,
     "NotAllowed": 7,
+    "Unauthenticated": 7,
 }
 
 

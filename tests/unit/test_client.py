@@ -16,10 +16,12 @@ from bext_workflow.errors import (
     NotAllowed,
     NotFound,
     StartKeyReused,
+    Unauthenticated,
     Unavailable,
     UsageError,
 )
 from bext_workflow.faces.http.app import HttpApp, Services, create_http_app
+from bext_workflow.model.access import ANONYMOUS
 from bext_workflow.model.json import Json
 from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
 from bext_workflow.service.protocols import (
@@ -32,8 +34,9 @@ from bext_workflow.service.protocols import (
     RunQuery,
     SignalRequest,
     StartRequest,
+    TokenRequest,
 )
-from tests.unit.http_support import TOKEN, URL, MemoryService, app_over, each_error, run_view
+from tests.unit.http_support import TOKEN, TOKEN_VIEW, URL, MemoryService, app_over, each_error, run_view
 
 
 @pytest.fixture
@@ -117,11 +120,24 @@ async def test_a_fork_is_a_start(client: HttpClient, service: MemoryService) -> 
     assert service.asked[0] == ("fork", ("r-1", request))
 
 
-async def test_nobody_decides_over_http_without_a_token(client: HttpClient, service: MemoryService) -> None:
-    with pytest.raises(NotAllowed, match="nobody is known") as refused:
-        await client.decide("r-1:approve", DecideRequest(approved=True))
-    assert "without --url" in refused.value.mend
-    assert service.asked == []
+async def test_a_decision_is_handed_on_as_it_is(client: HttpClient, service: MemoryService) -> None:
+    request = DecideRequest(approved=True, comment="süß", form={"budget": 2**60})
+    await client.decide("r-1:ask[3]#2", request)
+    assert service.asked == [("decide", ("r-1:ask[3]#2", request))]
+
+
+async def test_tokens_are_made_listed_and_revoked(client: HttpClient, service: MemoryService) -> None:
+    request = TokenRequest(name="ci", scopes=["start:checkout", "view"], roles=["finance"], expires_in_ms=None)
+    made = await client.create_token(request)
+    assert (made.token, made.made) == ("bext_text", TOKEN_VIEW)
+    assert list(await client.tokens()) == [await client.revoke_token("ci", "lost")] == [TOKEN_VIEW]
+    assert service.asked == [("create_token", request), ("tokens", None), ("revoke_token", ("ci", "lost"))]
+
+
+async def test_who_is_not_known_is_told_so(client: HttpClient, service: MemoryService) -> None:
+    service.callers["t"] = ANONYMOUS
+    with pytest.raises(Unauthenticated, match="nobody knows who you are"):
+        await client.get("r-1")
 
 
 async def test_a_token_that_is_used_up_is_gone(client: HttpClient) -> None:
@@ -397,7 +413,7 @@ async def test_a_wait_that_is_over_gives_the_run_as_it_is(client: HttpClient) ->
 
 async def test_a_face_over_a_client_is_the_face_itself(client: HttpClient, service: MemoryService) -> None:
     """The client is a service like any other: two hops say what one says."""
-    app = create_http_app(Services(client, client, client, client, client, service), metrics=str)
+    app = create_http_app(Services(client, client, client, client, client, client, service, service), metrics=str)
 
     async with client_of(app) as twice:
         assert await twice.get("r-1") == await client.get("r-1")

@@ -114,11 +114,18 @@ class TestDefaults:
         assert Host().model_dump() == {
             "store": "sqlite:bext.db",
             "listen": "127.0.0.1:7420",
+            "allowed_hosts": (),
             "concurrency": 512,
             "drain_timeout_ms": 30_000,
             "poll_ms": None,
             "lease_ms": 15_000,
-            "limits": {"context_bytes": 1_048_576, "threads": 64, "leaked_threads": 16, "processes": 4},
+            "limits": {
+                "context_bytes": 1_048_576,
+                "threads": 64,
+                "requests_per_s": 1_000,
+                "leaked_threads": 16,
+                "processes": 4,
+            },
         }
 
     def test_of_a_step_are_the_models(self) -> None:
@@ -311,7 +318,7 @@ class TestKeys:
         assert refusal(text) == [(path, "unknown key", f"did you mean {near!r}?")]
 
     def test_an_unknown_key_like_no_other_lists_them(self, refusal: Json) -> None:
-        assert refusal("[host]\nzzz = 1\n")[0][2].startswith("known keys: store, listen, concurrency")
+        assert refusal("[host]\nzzz = 1\n")[0][2].startswith("known keys: store, listen, allowed_hosts, concurrency")
 
     @pytest.mark.parametrize(
         ("text", "path"),
@@ -507,15 +514,26 @@ class TestHost:
     @pytest.mark.parametrize(
         "text", ["0.0.0.0:7420", "[::]:7420", "192.168.0.1:7420", "example.org:80", "localhost.evil.org:1"]
     )
-    def test_other_machines_need_tokens_which_are_not_there_yet(self, refusal: Json, text: str) -> None:
-        ((path, reason, _),) = refusal(f"[host]\nlisten = '{text}'\n")
-        assert path == "host.listen"
-        assert "tokens are not yet supported" in reason
+    def test_addresses_that_other_machines_reach(self, text: str) -> None:
+        """`serve` refuses them while there are no access tokens."""
+        assert not parse_listen(text).loopback
+        assert parse_listen("127.9.9.9:1").loopback
 
     def test_an_option_gives_the_same_errors(self) -> None:
         """`serve --listen` has no file and no key path."""
-        with pytest.raises(ConfigError, match="tokens are not yet supported"):
-            parse_listen("0.0.0.0:7420")
+        with pytest.raises(ConfigError, match="is not an address"):
+            parse_listen("7420")
+
+    @pytest.mark.parametrize("name", ["bext.example.org", "BEXT", "192.168.0.1", "fd00::1", "[fd00::1]"])
+    def test_names_of_the_host(self, tmp_path: Path, name: str) -> None:
+        config = load_config(write(tmp_path, f"[host]\nallowed_hosts = ['{name}']\n"))
+        assert config.host.allowed_hosts == (name,)
+
+    @pytest.mark.parametrize("name", ["", "*", "https://bext.example.org", "bext:80", "a b", "-a", "a/"])
+    def test_what_names_no_host(self, refusal: Json, name: str) -> None:
+        ((path, reason, mend),) = refusal(f"[host]\nallowed_hosts = ['{name}']\n")
+        assert (path, reason) == ("host.allowed_hosts[0]", f"{name!r} is not the name of a host")
+        assert "without a port" in mend
 
     def test_the_stores_path_is_relative_to_the_file(self, tmp_path: Path) -> None:
         config = load_config(write(tmp_path, "[host]\nstore = 'sqlite:data/x.db'\n"))

@@ -53,7 +53,7 @@ async def test_every_operation_has_a_schema_for_its_answer_and_for_its_problems(
 async def test_operations_have_names_of_their_own(document: JsonObject) -> None:
     names = [operation["operationId"] for _, operation in operations(document)]
 
-    assert len(set(names)) == len(names) == 29
+    assert len(set(names)) == len(names)
     assert {"start_run", "cancel_run", "signal_run", "resolve_incident"} <= set(names)
 
 

@@ -27,6 +27,7 @@ STATUSES = {
     "definition-invalid": 500,
     "plugin-invalid": 500,
     "usage": 400,
+    "unauthenticated": 401,
     "not-allowed": 403,
     "not-found": 404,
     "conflict": 409,
@@ -34,6 +35,7 @@ STATUSES = {
     "gone": 410,
     "json-invalid": 422,
     "start-key-reused": 422,
+    "too-many-requests": 429,
     "unavailable": 503,
     "store-unavailable": 503,
     "not-migrated": 503,
@@ -58,7 +60,7 @@ async def test_an_error_is_a_problem_with_its_message_and_mend(
     assert problem["type"] == f"urn:bext:problem:{error.slug}"
     assert (problem["detail"], problem["mend"]) == (error.message, error.mend)
     assert problem["title"]
-    assert ("retry-after" in response.headers) == (response.status_code == 503)
+    assert ("retry-after" in response.headers) == (response.status_code in (429, 503))
 
 
 async def test_a_path_that_is_not_there_is_a_problem_404(http: httpx.AsyncClient) -> None:

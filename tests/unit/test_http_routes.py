@@ -12,6 +12,7 @@ from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
 from bext_workflow.service.protocols import (
     CancelRequest,
     CompleteRequest,
+    DecideRequest,
     ResolveRequest,
     RetryRequest,
     RunQuery,
@@ -366,8 +367,11 @@ async def test_a_wait_is_completed_by_its_token_once(http: httpx.AsyncClient, se
     assert (await http.post(f"{API}/waits/used-up/complete", json={})).status_code == 410
 
 
-async def test_nobody_decides_by_id_over_http(http: httpx.AsyncClient) -> None:
-    assert (await http.post(f"{API}/approvals/r-1:approve/approve", json={})).status_code == 404
+async def test_a_decision_is_acknowledged_with_202(http: httpx.AsyncClient, service: MemoryService) -> None:
+    response = await http.post(f"{API}/approvals/r-1:ask[3]/decide", json={"approved": False, "comment": "no budget"})
+    assert (response.status_code, body_of(response)["act"]) == (202, "answer")
+    assert service.asked == [("decide", ("r-1:ask[3]", DecideRequest(approved=False, comment="no budget")))]
+    assert (await http.post(f"{API}/approvals/r-1:ask[3]/decide", json={})).status_code == 422
 
 
 async def test_incidents_are_listed_open_ones_first_by_default(http: httpx.AsyncClient, service: MemoryService) -> None:

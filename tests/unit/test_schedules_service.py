@@ -111,9 +111,9 @@ async def test_pause_and_resume_are_remembered_with_who_and_why(
         await schedules.resume_schedule("hourly", "again")
 
     after, before = await audit(store)
-    assert (before.at, before.by, before.name, before.schedule, before.run_id, before.reason) == (
+    assert (before.at, before.by, before.name, before.about, before.run_id, before.reason) == (
         *(NOON + 1, "ada", "schedule.pause"),
-        *("hourly", "", "the ledger moves"),
+        *("schedule:hourly", "", "the ledger moves"),
     )
     assert loads(before.data) == {"before": {"paused": False}, "after": {"paused": True}}
     assert (after.at, after.name, after.reason) == (NOON + 6, "schedule.resume", "it has moved")
@@ -146,7 +146,7 @@ async def test_trigger_without_a_host_leaves_a_run_for_the_next_one(
     assert (await schedules.schedule("hourly")).last_run_id == run.run_id
     (act,) = await audit(store)
     assert (act.name, act.by, act.reason) == ("schedule.trigger", "ada", "month end")
-    assert (act.schedule, act.run_id, act.at) == ("hourly", run.run_id, NOON + 1)
+    assert (act.about, act.run_id, act.at) == ("schedule:hourly", run.run_id, NOON + 1)
 
 
 async def test_trigger_starts_a_run_at_once_paused_or_not_and_moves_no_slot(clock: FakeClock) -> None:

@@ -37,7 +37,7 @@ class Session:
         """Where the command acts."""
         from bext_workflow.service.wiring import Target
 
-        return Target(config=self.settings.config, url=self.settings.url)
+        return Target(config=self.settings.config, url=self.settings.url, token=self.settings.token)
 
     def local_target(self, what: str) -> Target:
         """Where a command acts that has no meaning for a host elsewhere. Raises `UsageError` if there is a URL."""

@@ -16,6 +16,7 @@ class Settings:
 
     config: Path | None = None
     url: str | None = None
+    token: str | None = None
     output: str = "auto"
     quiet: bool = False
     verbose: int = 0
@@ -69,6 +70,7 @@ GLOBALS: list[click.Parameter] = [
         help="The config file; else bext.config.toml here or in a parent folder.",
     ),
     _Global("--url", help="Act on the host at this address; else straight on the store."),
+    _Global("--token", help="What the host at --url knows you by."),
     _Global(
         "-o",
         "--output",

@@ -71,6 +71,16 @@ _SCHEDULES = LazyGroup(
     },
 )
 
+_TOKENS = LazyGroup(
+    "tokens",
+    help="Who may ask a host, and for what.",
+    children={
+        "create": Lazy(f"{_HERE}.tokens:create", "Make an access token."),
+        "list": Lazy(f"{_HERE}.tokens:list_tokens", "List the access tokens."),
+        "revoke": Lazy(f"{_HERE}.tokens:revoke", "Make a token good for nothing."),
+    },
+)
+
 _PLUGINS = LazyGroup(
     "plugins",
     help="The plugins that the config names.",
@@ -129,6 +139,7 @@ root = LazyGroup(
         "schedules": _SCHEDULES,
         "workflows": _WORKFLOWS,
         "plugins": _PLUGINS,
+        "tokens": _TOKENS,
         "db": _DB,
         "config": _CONFIG,
     },

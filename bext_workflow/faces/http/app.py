@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 from importlib.metadata import version
 from typing import NamedTuple
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from bext_workflow.errors import BextError, NotFound
+from bext_workflow.faces.http.access import Gate, mount_behind
 from bext_workflow.faces.http.approvals import ApprovalRoutes
 from bext_workflow.faces.http.catalog import CatalogRoutes
 from bext_workflow.faces.http.guard import Guard
@@ -21,7 +23,17 @@ from bext_workflow.faces.http.probes import ProbeRoutes
 from bext_workflow.faces.http.problem import MethodRefused, Unexpected, problem_response
 from bext_workflow.faces.http.runs import RunRoutes
 from bext_workflow.faces.http.schedules import ScheduleRoutes
-from bext_workflow.service.protocols import Approvals, HostView, Operations, Runs, Schedules, Workflows
+from bext_workflow.faces.http.tokens import TokenRoutes
+from bext_workflow.service.protocols import (
+    Access,
+    Approvals,
+    HostView,
+    Operations,
+    Runs,
+    Schedules,
+    Tokens,
+    Workflows,
+)
 
 PREFIX = "/api/v1"
 MAX_BODY_BYTES = 1024 * 1024
@@ -50,6 +62,8 @@ class Services(NamedTuple):
     workflows: Workflows
     schedules: Schedules
     approvals: Approvals
+    tokens: Tokens
+    access: Access
     host: HostView
 
 
@@ -60,24 +74,32 @@ def create_http_app(
     allowed_hosts: Collection[str] = (),
     max_body_bytes: int = MAX_BODY_BYTES,
 ) -> HttpApp:
-    """The face over what it is given. `allowed_hosts`: what a Host header may name besides loopback, without a port."""
+    """The face over what it is given. `allowed_hosts`: what a Host header may name besides loopback, without a port.
+
+    Raises `TypeError` for a route that does not say what it needs.
+    """
     polls = LongPolls()
-    api = APIRouter(prefix=PREFIX)
-    api.include_router(RunRoutes(given.runs, given.operations, polls).router())
-    api.include_router(IncidentRoutes(given.operations).router())
-    api.include_router(CatalogRoutes(given.workflows).router())
-    api.include_router(ScheduleRoutes(given.schedules).router())
-    api.include_router(ApprovalRoutes(given.approvals).router())
+    resources = (
+        RunRoutes(given.runs, given.operations, polls).router(),
+        IncidentRoutes(given.operations).router(),
+        CatalogRoutes(given.workflows).router(),
+        ScheduleRoutes(given.schedules).router(),
+        ApprovalRoutes(given.approvals).router(),
+        TokenRoutes(given.tokens).router(),
+    )
     app = Described(
         title="bext-workflow",
         version=version("bext-workflow"),
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    app.include_router(api)
-    app.include_router(ProbeRoutes(given.host, metrics).router())
+    mount = partial(mount_behind, app, Gate(given.access))
+    for router in resources:
+        mount(router, prefix=PREFIX)
+    mount(ProbeRoutes(given.host, metrics).router())
     for kind in (BextError, HTTPException, Exception):
         app.add_exception_handler(kind, _on_error)
     return HttpApp(Guard(app, allowed_hosts=allowed_hosts, max_body_bytes=max_body_bytes), polls)

@@ -8,12 +8,13 @@ from bext_workflow.faces.http.answer import answer
 from bext_workflow.faces.http.openapi import documented
 from bext_workflow.faces.http.reading import read_body, read_query
 from bext_workflow.faces.http.shapes import ApprovalsParameters, NoParameters
+from bext_workflow.model.access import Right
 from bext_workflow.model.view import ApprovalView, Page
-from bext_workflow.service.protocols import Acknowledged, Approvals, CompleteRequest
+from bext_workflow.service.protocols import Acknowledged, Approvals, CompleteRequest, DecideRequest
 
 
 class ApprovalRoutes:
-    """The handlers. Who asks is not known over HTTP: a decision needs the token of its wait."""
+    """The handlers."""
 
     def __init__(self, approvals: Approvals) -> None:
         self._approvals = approvals
@@ -22,6 +23,7 @@ class ApprovalRoutes:
         router = APIRouter(tags=["approvals"])
         add = router.add_api_route
         add("/approvals", self.list_approvals, methods=["GET"], **_LIST)
+        add("/approvals/{approval_id}/decide", self.decide_approval, methods=["POST"], **_DECIDE)
         add("/waits/{token}/complete", self.complete_wait, methods=["POST"], **_COMPLETE)
         return router
 
@@ -32,6 +34,11 @@ class ApprovalRoutes:
         )
         return answer(page)
 
+    async def decide_approval(self, request: Request, approval_id: str) -> Response:
+        read_query(request, NoParameters)
+        decide = await read_body(request, DecideRequest)
+        return answer(await self._approvals.decide(approval_id, decide), 202)
+
     async def complete_wait(self, request: Request, token: str) -> Response:
         read_query(request, NoParameters)
         complete = await read_body(request, CompleteRequest)
@@ -39,11 +46,24 @@ class ApprovalRoutes:
 
 
 _LIST = documented(
-    "List approvals, those of the newest runs first", Page[ApprovalView], query=ApprovalsParameters, problems=[400]
+    "List approvals, those of the newest runs first",
+    Page[ApprovalView],
+    needs=Right.VIEW,
+    query=ApprovalsParameters,
+    problems=[400],
+)
+_DECIDE = documented(
+    "Decide an approval, as one who may",
+    Acknowledged,
+    needs=Right.SIGNAL,
+    status=202,
+    body=DecideRequest,
+    problems=[404, 409, 410, 415, 422],
 )
 _COMPLETE = documented(
     "Answer the wait that the token is for, once",
     Acknowledged,
+    needs=None,
     status=202,
     body=CompleteRequest,
     problems=[400, 404, 409, 410, 415, 422],

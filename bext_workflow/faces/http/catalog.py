@@ -9,6 +9,7 @@ from bext_workflow.faces.http.answer import answer
 from bext_workflow.faces.http.openapi import documented
 from bext_workflow.faces.http.reading import read_query
 from bext_workflow.faces.http.shapes import NoParameters, WorkflowParameters
+from bext_workflow.model.access import Right
 from bext_workflow.model.view import Page, PluginView, WorkflowView
 from bext_workflow.service.protocols import Workflows
 
@@ -45,6 +46,8 @@ class CatalogRoutes:
         return answer(Page(items=list(await self._workflows.plugins())))
 
 
-_WORKFLOWS = documented("Every workflow and version", Page[WorkflowView])
-_WORKFLOW = documented("One workflow; the highest version", WorkflowView, query=WorkflowParameters, problems=[404])
-_PLUGINS = documented("Every plugin that the config names", Page[PluginView])
+_WORKFLOWS = documented("Every workflow and version", Page[WorkflowView], needs=Right.VIEW)
+_WORKFLOW = documented(
+    "One workflow; the highest version", WorkflowView, needs=Right.VIEW, query=WorkflowParameters, problems=[404]
+)
+_PLUGINS = documented("Every plugin that the config names", Page[PluginView], needs=Right.VIEW)

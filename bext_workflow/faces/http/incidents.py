@@ -8,6 +8,7 @@ from bext_workflow.faces.http.answer import answer
 from bext_workflow.faces.http.openapi import documented
 from bext_workflow.faces.http.reading import read_body, read_query
 from bext_workflow.faces.http.shapes import IncidentsParameters, NoParameters
+from bext_workflow.model.access import Right
 from bext_workflow.model.view import IncidentView, Page
 from bext_workflow.service.protocols import Acknowledged, Operations, ResolveRequest
 
@@ -43,8 +44,15 @@ class IncidentRoutes:
         return answer(await self._operations.resolve(incident_id, resolve), 202)
 
 
-_LIST = documented("List incidents, newest first", Page[IncidentView], query=IncidentsParameters, problems=[400])
-_GET = documented("One incident", IncidentView, problems=[404])
+_LIST = documented(
+    "List incidents, newest first", Page[IncidentView], needs=Right.VIEW, query=IncidentsParameters, problems=[400]
+)
+_GET = documented("One incident", IncidentView, needs=Right.VIEW, problems=[404])
 _RESOLVE = documented(
-    "Answer an incident", Acknowledged, status=202, body=ResolveRequest, problems=[404, 409, 415, 422]
+    "Answer an incident",
+    Acknowledged,
+    needs=Right.OPERATE,
+    status=202,
+    body=ResolveRequest,
+    problems=[404, 409, 415, 422],
 )

@@ -8,8 +8,10 @@ from http import HTTPStatus
 import msgspec
 from fastapi import FastAPI, Response
 
+from bext_workflow.faces.http.access import SCHEME, declared
 from bext_workflow.faces.http.problem import MEDIA_TYPE, Problem
 from bext_workflow.faces.http.shapes import ForkBody, HoldBody, SignalBody, StartBody
+from bext_workflow.model.access import Right
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.view import (
     ApprovalView,
@@ -20,6 +22,7 @@ from bext_workflow.model.view import (
     PluginView,
     RunView,
     ScheduleView,
+    TokenView,
     WhyView,
     WorkflowView,
 )
@@ -28,9 +31,12 @@ from bext_workflow.service.protocols import (
     CancelPlan,
     CancelRequest,
     CompleteRequest,
+    CreatedToken,
+    DecideRequest,
     Readiness,
     ResolveRequest,
     RetryRequest,
+    TokenRequest,
 )
 
 SHAPES: Sequence[Json] = (
@@ -38,6 +44,8 @@ SHAPES: Sequence[Json] = (
     CancelPlan,
     CancelRequest,
     CompleteRequest,
+    CreatedToken,
+    DecideRequest,
     ForkBody,
     HoldBody,
     IncidentView,
@@ -48,6 +56,7 @@ SHAPES: Sequence[Json] = (
     Page[PluginView],
     Page[RunView],
     Page[ScheduleView],
+    Page[TokenView],
     Page[WorkflowView],
     Problem,
     Readiness,
@@ -57,6 +66,8 @@ SHAPES: Sequence[Json] = (
     ScheduleView,
     SignalBody,
     StartBody,
+    TokenRequest,
+    TokenView,
     WhyView,
     WorkflowView,
 )
@@ -73,12 +84,22 @@ START_KEY: JsonObject = {
 }
 
 
+_BEARER: JsonObject = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "An access token, once there is one: `bext-host tokens create`. `x-bext-scope` says what it needs.",
+}
+
+_GATE = (401, 403, 429)
+"""What the gate may answer instead of the route."""
+
+
 class Described(FastAPI):
     """FastAPI that knows the schemas which `documented` refers to."""
 
     def openapi(self) -> JsonObject:
         document = super().openapi()
-        document["components"] = {"schemas": _COMPONENTS}
+        document["components"] = {"schemas": _COMPONENTS, "securitySchemes": {SCHEME: _BEARER}}
         return document
 
 
@@ -86,20 +107,23 @@ def documented(
     summary: str,
     answer: Json,
     *,
+    needs: Right | None,
     status: int = 200,
     query: type[msgspec.Struct] | None = None,
     body: type[msgspec.Struct] | None = None,
     also: Sequence[tuple[int, Json]] = (),
     problems: Sequence[int] = (),
-    headers: Sequence[JsonObject] = (),
 ) -> JsonObject:
-    """The arguments of `add_api_route` that describe a route; `answer` and those in `also` are of `SHAPES`."""
+    """The arguments of `add_api_route` that describe a route; `answer` and those in `also` are of `SHAPES`.
+
+    `needs`: what the caller must be allowed to do; None: anybody may ask. A route without it cannot be mounted.
+    """
     responses: dict[int | str, JsonObject] = {"default": _content("any other problem", Problem, MEDIA_TYPE)}
-    for code in problems:
+    for code in (*problems, *(() if needs is None else _GATE)):
         responses[code] = _content(HTTPStatus(code).phrase, Problem, MEDIA_TYPE)
     for code, shape in ((status, answer), *also):
         responses[code] = _content(HTTPStatus(code).phrase, shape)
-    extra: JsonObject = {"parameters": [*headers, *_parameters(query)]}
+    extra: JsonObject = {**declared(needs), "parameters": _parameters(query)}
     if body is not None:
         extra["requestBody"] = {"content": {"application/json": {"schema": _reference(body)}}, "required": True}
     return {
@@ -109,6 +133,12 @@ def documented(
         "responses": responses,
         "openapi_extra": extra,
     }
+
+
+def keyed(described: JsonObject) -> JsonObject:
+    """What `documented` gives, of a route that takes a start key."""
+    extra = described["openapi_extra"]
+    return {**described, "openapi_extra": {**extra, "parameters": [START_KEY, *extra["parameters"]]}}
 
 
 def _content(description: str, shape: Json, media_type: str = "application/json") -> JsonObject:

@@ -1,13 +1,17 @@
-"""`/livez`, `/readyz`, `/metrics`: for what watches the host. None of them waits for anything."""
+"""`/livez`, `/readyz`, `/metrics`: for what watches the host; and the description of the API itself."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from fastapi import APIRouter, Response
+import msgspec
+from fastapi import APIRouter, FastAPI, Request, Response
 
+from bext_workflow.faces.http.access import declared
 from bext_workflow.faces.http.answer import answer, respond
 from bext_workflow.faces.http.openapi import documented
+from bext_workflow.model.access import Right
+from bext_workflow.model.json import JsonObject
 from bext_workflow.service.protocols import HostView, Readiness
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -23,9 +27,10 @@ class ProbeRoutes:
     def router(self) -> APIRouter:
         router = APIRouter(tags=["probes"])
         add = router.add_api_route
-        add("/livez", self.live, methods=["GET"], summary="Whether the process answers", response_class=Response)
+        add("/livez", self.live, methods=["GET"], **_LIVE)
         add("/readyz", self.ready, methods=["GET"], **_READY)
-        add("/metrics", self.metrics, methods=["GET"], summary="Prometheus metrics", response_class=Response)
+        add("/metrics", self.metrics, methods=["GET"], **_METRICS)
+        add("/openapi.json", self.describe, methods=["GET"], **_OPENAPI)
         return router
 
     async def live(self) -> Response:
@@ -35,8 +40,27 @@ class ProbeRoutes:
         readiness = self._host.readiness()
         return answer(readiness, 200 if readiness.ready else 503)
 
+    async def describe(self, request: Request) -> Response:
+        described: FastAPI = request.app
+        return respond(msgspec.json.encode(described.openapi()))
+
     async def metrics(self) -> Response:
         return respond(self._metrics(), media_type=METRICS_TYPE)
 
 
-_READY = documented("Whether the host takes work, and why not", Readiness, also=[(503, Readiness)])
+_LIVE: JsonObject = {
+    "summary": "Whether the process answers",
+    "response_class": Response,
+    "openapi_extra": declared(None),
+}
+_METRICS: JsonObject = {
+    "summary": "Prometheus metrics",
+    "response_class": Response,
+    "openapi_extra": declared(Right.VIEW),
+}
+_OPENAPI: JsonObject = {
+    "summary": "What this is written in",
+    "response_class": Response,
+    "openapi_extra": declared(None),
+}
+_READY = documented("Whether the host takes work, and why not", Readiness, needs=None, also=[(503, Readiness)])

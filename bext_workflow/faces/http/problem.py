@@ -16,6 +16,8 @@ from bext_workflow.errors import (
     NotAllowed,
     NotFound,
     StartKeyReused,
+    TooManyRequests,
+    Unauthenticated,
     Unavailable,
     UsageError,
 )
@@ -65,6 +67,7 @@ class Unexpected(BextError):
 STATUS: Mapping[type[BextError], int] = {
     BextError: 500,
     UsageError: 400,
+    Unauthenticated: 401,
     NotAllowed: 403,
     NotFound: 404,
     MethodRefused: 405,
@@ -75,6 +78,7 @@ STATUS: Mapping[type[BextError], int] = {
     HostRefused: 421,
     InvalidJson: 422,
     StartKeyReused: 422,
+    TooManyRequests: 429,
     Unavailable: 503,
 }
 """The status of an error is that of the nearest of its bases."""
@@ -113,10 +117,25 @@ def problem_of(error: BextError) -> Problem:
 def problem_response(error: BextError, headers: Mapping[str, str] | None = None) -> Response:
     """The answer to a request that failed with `error`."""
     problem = problem_of(error)
-    retry = {"Retry-After": str(RETRY_AFTER_S)} if problem.status == 503 else {}
     return respond(
-        msgspec.json.encode(problem), problem.status, media_type=MEDIA_TYPE, headers={**retry, **(headers or {})}
+        msgspec.json.encode(problem),
+        problem.status,
+        media_type=MEDIA_TYPE,
+        headers={**_headers_of(error), **(headers or {})},
     )
+
+
+def _headers_of(error: BextError) -> Mapping[str, str]:
+    """What HTTP wants beside the problem: when to ask again, and how to say who one is."""
+    match error:
+        case TooManyRequests():
+            return {"Retry-After": str(error.retry_after_s)}
+        case Unavailable():
+            return {"Retry-After": str(RETRY_AFTER_S)}
+        case Unauthenticated():
+            return {"WWW-Authenticate": "Bearer"}
+        case _:
+            return {}
 
 
 def _status_of(error: BextError) -> int:

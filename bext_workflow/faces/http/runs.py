@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from bext_workflow.faces.http.answer import answer
 from bext_workflow.faces.http.longpoll import LongPolls
-from bext_workflow.faces.http.openapi import START_KEY, documented
+from bext_workflow.faces.http.openapi import documented, keyed
 from bext_workflow.faces.http.reading import read_body, read_query, start_key, tags_of, wait_ms
 from bext_workflow.faces.http.shapes import (
     CancelParameters,
@@ -19,6 +19,7 @@ from bext_workflow.faces.http.shapes import (
     SignalBody,
     StartBody,
 )
+from bext_workflow.model.access import Right
 from bext_workflow.model.view import EventView, Page, RunView, WhyView
 from bext_workflow.service.protocols import (
     Acknowledged,
@@ -159,28 +160,36 @@ class RunRoutes:
         return answer(await self._operations.resume(run_id, reason), 202)
 
 
-_START = documented(
-    "Start a run",
-    RunView,
-    status=201,
-    also=[(200, RunView)],
-    body=StartBody,
-    headers=[START_KEY],
-    problems=[404, 410, 413, 415, 422, 503],
+_START = keyed(
+    documented(
+        "Start a run",
+        RunView,
+        needs=Right.START,
+        status=201,
+        also=[(200, RunView)],
+        body=StartBody,
+        problems=[404, 410, 413, 415, 422, 503],
+    )
 )
-_LIST = documented("List runs, newest first", Page[RunView], query=RunsParameters, problems=[400])
-_GET = documented("One run, whole", RunView, problems=[404, 409])
+_LIST = documented("List runs, newest first", Page[RunView], needs=Right.VIEW, query=RunsParameters, problems=[400])
+_GET = documented("One run, whole", RunView, needs=Right.VIEW, problems=[404, 409])
 _RESULT = documented(
     "Wait until a run has ended, is SUSPENDED or WAITING; at the latest when `wait` is over, answer it as it is",
     RunView,
+    needs=Right.VIEW,
     query=ResultParameters,
     problems=[400, 404, 409],
 )
-_EVENTS = documented("The journal of a run", Page[EventView], query=EventsParameters, problems=[400, 404, 409])
-_WHY = documented("Why a run stands where it does, and what may happen next", WhyView, problems=[404, 409])
+_EVENTS = documented(
+    "The journal of a run", Page[EventView], needs=Right.VIEW, query=EventsParameters, problems=[400, 404, 409]
+)
+_WHY = documented(
+    "Why a run stands where it does, and what may happen next", WhyView, needs=Right.VIEW, problems=[404, 409]
+)
 _CANCEL = documented(
     "Cancel a run, or say what that would do",
     Acknowledged,
+    needs=Right.OPERATE,
     status=202,
     also=[(200, CancelPlan)],
     query=CancelParameters,
@@ -188,20 +197,28 @@ _CANCEL = documented(
     problems=[404, 409, 422],
 )
 _RETRY = documented(
-    "Set a FAILED run going again", Acknowledged, status=202, body=RetryRequest, problems=[404, 409, 422]
+    "Set a FAILED run going again",
+    Acknowledged,
+    needs=Right.OPERATE,
+    status=202,
+    body=RetryRequest,
+    problems=[404, 409, 422],
 )
-_FORK = documented(
-    "Begin a new run where an ended one stood, at an event or at a step",
-    RunView,
-    status=201,
-    also=[(200, RunView)],
-    body=ForkBody,
-    headers=[START_KEY],
-    problems=[400, 404, 409, 410, 415, 422, 503],
+_FORK = keyed(
+    documented(
+        "Begin a new run where an ended one stood, at an event or at a step",
+        RunView,
+        needs=Right.OPERATE,
+        status=201,
+        also=[(200, RunView)],
+        body=ForkBody,
+        problems=[400, 404, 409, 410, 415, 422, 503],
+    )
 )
 _SIGNAL = documented(
     "Send a signal to a run: to the wait that wants it, now or later",
     Acknowledged,
+    needs=Right.SIGNAL,
     status=202,
     body=SignalBody,
     problems=[400, 404, 409, 415, 422],
@@ -209,8 +226,16 @@ _SIGNAL = documented(
 _PAUSE = documented(
     "Hold a run: nothing new starts, and what runs goes on to its end",
     Acknowledged,
+    needs=Right.OPERATE,
     status=202,
     body=HoldBody,
     problems=[404, 409, 415, 422],
 )
-_RESUME = documented("Let a paused run go on", Acknowledged, status=202, body=HoldBody, problems=[404, 409, 415, 422])
+_RESUME = documented(
+    "Let a paused run go on",
+    Acknowledged,
+    needs=Right.OPERATE,
+    status=202,
+    body=HoldBody,
+    problems=[404, 409, 415, 422],
+)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from bext_workflow.faces.http.answer import answer
-from bext_workflow.faces.http.openapi import START_KEY, documented
+from bext_workflow.faces.http.openapi import documented, keyed
 from bext_workflow.faces.http.reading import read_body, read_query, start_key
 from bext_workflow.faces.http.runs import started_answer
 from bext_workflow.faces.http.shapes import FiresParameters, HoldBody, NoParameters
+from bext_workflow.model.access import Right
 from bext_workflow.model.view import FireView, Page, RunView, ScheduleView
 from bext_workflow.service.protocols import Schedules, TriggerRequest
 
@@ -59,19 +60,29 @@ class ScheduleRoutes:
         return started_answer(await self._schedules.trigger_schedule(schedule_id, trigger))
 
 
-_LIST = documented("Every schedule of the config", Page[ScheduleView])
-_GET = documented("One schedule", ScheduleView, problems=[404])
+_LIST = documented("Every schedule of the config", Page[ScheduleView], needs=Right.VIEW)
+_GET = documented("One schedule", ScheduleView, needs=Right.VIEW, problems=[404])
 _NEXT = documented(
-    "The next planned instants of a schedule", Page[FireView], query=FiresParameters, problems=[400, 404]
+    "The next planned instants of a schedule",
+    Page[FireView],
+    needs=Right.VIEW,
+    query=FiresParameters,
+    problems=[400, 404],
 )
-_PAUSE = documented("Let a schedule start nothing", ScheduleView, body=HoldBody, problems=[404, 409, 415, 422])
-_RESUME = documented("Let a paused schedule go on", ScheduleView, body=HoldBody, problems=[404, 409, 415, 422])
-_TRIGGER = documented(
-    "Start a schedule's run now",
-    RunView,
-    status=201,
-    also=[(200, RunView)],
-    body=HoldBody,
-    headers=[START_KEY],
-    problems=[404, 409, 410, 415, 422, 503],
+_PAUSE = documented(
+    "Let a schedule start nothing", ScheduleView, needs=Right.OPERATE, body=HoldBody, problems=[404, 409, 415, 422]
+)
+_RESUME = documented(
+    "Let a paused schedule go on", ScheduleView, needs=Right.OPERATE, body=HoldBody, problems=[404, 409, 415, 422]
+)
+_TRIGGER = keyed(
+    documented(
+        "Start a schedule's run now",
+        RunView,
+        needs=Right.OPERATE,
+        status=201,
+        also=[(200, RunView)],
+        body=HoldBody,
+        problems=[404, 409, 410, 415, 422, 503],
+    )
 )

@@ -34,7 +34,7 @@ def post(connection: sqlite3.Connection, seat: Seat, run_id: str, judge: Judge, 
 
 def audit(connection: sqlite3.Connection, entry: AuditEntry, *, at: int, run_id: str = "") -> None:
     """Remembers a person's act; for a caller that is in a transaction."""
-    values = (at, entry.by, entry.name, run_id, entry.schedule, entry.reason, entry.data.decode())
+    values = (at, entry.by, entry.name, run_id, entry.about, entry.reason, entry.data.decode())
     connection.execute(_SQL["insert_audit"], values)
 
 

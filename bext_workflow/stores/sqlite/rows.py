@@ -129,8 +129,8 @@ def approval_values(rid: int, approval: ApprovalRow) -> tuple[object, ...]:
 
 
 def audit_of(row: sqlite3.Row) -> AuditRow:
-    number, at, by, name, run_id, schedule, reason, data = row
-    return AuditRow(id=number, at=at, by=by, name=name, run_id=run_id, schedule=schedule, reason=reason, data=data)
+    number, at, by, name, run_id, about, reason, data = row
+    return AuditRow(id=number, at=at, by=by, name=name, run_id=run_id, about=about, reason=reason, data=data)
 
 
 def host_of(row: sqlite3.Row) -> HostRow:

@@ -29,7 +29,8 @@ from bext_workflow.ports.store import (
     RunRow,
     ScheduleRow,
 )
-from bext_workflow.stores.sqlite import acts, claims, reading, schedules, schema
+from bext_workflow.ports.tokens import AmendTokens, TokenRow
+from bext_workflow.stores.sqlite import acts, claims, reading, schedules, schema, tokens
 from bext_workflow.stores.sqlite.connection import open_reader, open_writer
 from bext_workflow.stores.sqlite.faults import unavailable
 from bext_workflow.stores.sqlite.seat import FileSeat, MemorySeat, Seat
@@ -187,6 +188,14 @@ class SqliteStore:
 
     async def audit(self, *, limit: int, before: int | None = None) -> Sequence[AuditRow]:
         return await self._read(partial(reading.audit, limit=limit, before=before))
+
+    # Access tokens
+
+    async def tokens(self) -> Sequence[TokenRow]:
+        return await self._read(tokens.tokens)
+
+    async def amend_tokens(self, amend: AmendTokens, *, at: int, audit: AuditEntry) -> TokenRow:
+        return await self._write(partial(tokens.amend, change=amend, at=at, entry=audit))
 
     # Secrets
 

@@ -21,6 +21,7 @@ from bext_workflow.testing.contract.listing import ListingContract
 from bext_workflow.testing.contract.schedules import SchedulesContract
 from bext_workflow.testing.contract.sharing import SharingContract
 from bext_workflow.testing.contract.starting import StartingContract
+from bext_workflow.testing.contract.tokens import TokensContract
 from bext_workflow.testing.contract.wakeups import WakeupsContract
 
 __all__ = ["SharedStoreContract", "StoreContract", "TellingStoreContract"]
@@ -35,6 +36,7 @@ class StoreContract(
     DrivingContract,
     ActsContract,
     SchedulesContract,
+    TokensContract,
     ListingContract,
 ):
     """Subclass it under a name that pytest collects, and give it `open_store`; see `base.StoreCase` for what else."""

@@ -13,7 +13,11 @@ from bext_workflow.ports.store import AuditEntry, AuditRow, ScheduleRow, Store
 from bext_workflow.testing.contract.base import StoreCase, run_id
 
 PAUSE = AuditEntry(
-    name="schedule.pause", by="ada@example", reason="the “ledger” moves", schedule="nightly", data=b'{"paused":true}'
+    name="schedule.pause",
+    by="ada@example",
+    reason="the “ledger” moves",
+    about="schedule:nightly",
+    data=b'{"paused":true}',
 )
 
 
@@ -69,7 +73,7 @@ class SchedulesContract(StoreCase):
             by="ada@example",
             name="schedule.pause",
             run_id="",
-            schedule="nightly",
+            about="schedule:nightly",
             reason="the “ledger” moves",
             data=b'{"paused":true}',
         )

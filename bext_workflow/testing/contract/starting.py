@@ -144,7 +144,7 @@ class StartingContract(StoreCase):
 
     async def test_act_that_begins_a_run_is_in_the_audit_if_the_run_is_begun(self, store: Store) -> None:
         entry = AuditEntry(
-            name="schedule.trigger", by="ada", reason="tonight too", schedule="nightly", data=b'{"key":null}'
+            name="schedule.trigger", by="ada", reason="tonight too", about="schedule:nightly", data=b'{"key":null}'
         )
 
         await written(store, [replace(keyed(1), audit=entry), creation(2)])
@@ -160,7 +160,7 @@ class StartingContract(StoreCase):
             by="ada",
             name="schedule.trigger",
             run_id=run_id(1),
-            schedule="nightly",
+            about="schedule:nightly",
             reason="tonight too",
             data=b'{"key":null}',
         )

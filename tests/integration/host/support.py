@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from bext_workflow.host.clock import SystemChance, SystemClock
 from bext_workflow.host.host import Host, HostSettings
+from bext_workflow.model.access import person
 from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.outcome import StepOutcome
@@ -179,7 +180,7 @@ class Desk:
             clock=clock,
             chance=chance,
             context_bytes=CONTEXT_BYTES,
-            by="ann",
+            who=lambda: person("ann"),
         )
 
     async def start(

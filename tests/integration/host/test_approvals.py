@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from bext_workflow.errors import Conflict, Gone, InvalidJson, NotAllowed, NotFound, UsageError
+from bext_workflow.model.access import ANONYMOUS, Caller, person
 from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
 from bext_workflow.model.fork import JoinDefinition, MapDefinition
 from bext_workflow.model.json import Json, JsonObject
@@ -17,6 +18,8 @@ from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.model.view import ApprovalView, Decision
 from bext_workflow.model.wait import ApprovalDefinition, NotBy, WaitDefinition
 from bext_workflow.ports import telemetry as names
+from bext_workflow.ports.tokens import TokenRow
+from bext_workflow.service.access import caller_of
 from bext_workflow.service.approvals import ApprovalService
 from bext_workflow.service.protocols import CompleteRequest, DecideRequest, SignalRequest
 from bext_workflow.testing.clock import FakeClock
@@ -44,8 +47,8 @@ def hiring(**fields: Json) -> WorkflowDefinition:
 
 def office(at: Desk, by: str = "bob") -> ApprovalService:
     """As `by` stands before it; the runs are started by ann."""
-    at.service._by = by
-    return ApprovalService(store=at.store, service=at.service, clock=at.clock, by=by)
+    at.service._who = lambda: person(by)
+    return ApprovalService(store=at.store, service=at.service, clock=at.clock, who=lambda: person(by))
 
 
 async def open_of(at: Desk) -> list[ApprovalView]:
@@ -220,7 +223,7 @@ async def test_a_token_that_was_mailed_before_decides_once() -> None:
         with pytest.raises(Gone):
             await office(hosted).complete(tokens[0], CompleteRequest(approved=True))
     assert isinstance(run.context, dict)
-    assert run.context["approved"]["by"] == "token:wait"
+    assert run.context["approved"]["by"] == "wait-token"
 
 
 async def test_a_token_works_before_its_wait_is_durable_and_is_the_same_for_every_attempt(tmp_path: Path) -> None:
@@ -330,3 +333,48 @@ async def test_a_signal_satisfies_the_schema_of_the_waits_for_it() -> None:
         await hosted.service.signal(run_id, SignalRequest(name="budget", payload={"budget": 3}))
         run = await hosted.reaches(run_id, WorkflowStatus.COMPLETED)
     assert run.context == {"budget": {"budget": 3}}
+
+
+# Who somebody is
+
+
+def holder(name: str, *roles: str, scope: str = "signal:order") -> Caller:
+    return caller_of(
+        TokenRow(id="t", name=name, digest="d", scopes=(scope,), roles=roles, created_at=0, created_by="ada")
+    )
+
+
+def office_of(at: Desk, caller: Caller) -> ApprovalService:
+    at.service._who = lambda: caller
+    return ApprovalService(store=at.store, service=at.service, clock=at.clock, who=lambda: caller)
+
+
+@pytest.mark.parametrize("named", ["bob", "token:bob", "finance"])
+async def test_who_holds_a_token_decides_by_its_name_or_a_role(named: str) -> None:
+    async with hosting(saga(Calls(), hiring(by=(named,)))) as hosted:
+        run_id = await asked(hosted)
+        with pytest.raises(NotAllowed, match="token:eve may not decide"):
+            await office_of(hosted, holder("eve", "sales")).decide(run_id, DecideRequest(approved=True))
+        with pytest.raises(NotAllowed, match="lacks the scope 'signal:order'"):
+            await office_of(hosted, holder("bob", scope="signal:other")).decide(run_id, DecideRequest(approved=True))
+
+        await office_of(hosted, holder("bob", "finance")).decide(run_id, DecideRequest(approved=True))
+        run = await hosted.reaches(run_id, WorkflowStatus.COMPLETED)
+        assert isinstance(run.context, dict)
+        assert run.context["approved"]["by"] == "token:bob"
+
+
+async def test_who_started_a_run_is_the_same_person_with_a_token_and_without() -> None:
+    async with hosting(saga(Calls(), hiring(not_by=NotBy.STARTER))) as hosted:
+        run_id = await asked(hosted)
+        with pytest.raises(NotAllowed, match="token:ann started the run"):
+            await office_of(hosted, holder("ann")).decide(run_id, DecideRequest(approved=True))
+        await office_of(hosted, holder("bob")).decide(run_id, DecideRequest(approved=True))
+        await hosted.reaches(run_id, WorkflowStatus.COMPLETED)
+
+
+async def test_nobody_decides_of_whom_nobody_knows_who_it_is() -> None:
+    async with hosting(saga(Calls(), hiring())) as hosted:
+        run_id = await asked(hosted)
+        with pytest.raises(NotAllowed, match="nobody knows who decides"):
+            await office_of(hosted, ANONYMOUS).decide(run_id, DecideRequest(approved=True))

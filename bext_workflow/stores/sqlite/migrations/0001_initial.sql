@@ -157,7 +157,22 @@ CREATE TABLE audit (
     by TEXT NOT NULL,
     name TEXT NOT NULL,
     run_id TEXT NOT NULL,
+    about TEXT NOT NULL,
     reason TEXT NOT NULL,
-    data TEXT NOT NULL,
-    schedule TEXT NOT NULL DEFAULT ''
+    data TEXT NOT NULL
 );
+
+-- Access tokens, by the hash of what their holders send. A row stays when its token is revoked.
+CREATE TABLE tokens (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    scopes TEXT NOT NULL,
+    roles TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL,
+    expires_at INTEGER,
+    revoked_at INTEGER
+) WITHOUT ROWID;
+
+CREATE UNIQUE INDEX tokens_digest ON tokens (digest);

@@ -2,7 +2,7 @@
 INSERT INTO inbox (rid, n, at, kind, by, data) VALUES (?, ?, ?, ?, ?, ?);
 
 -- name: insert_audit
-INSERT INTO audit (at, by, name, run_id, schedule, reason, data) VALUES (?, ?, ?, ?, ?, ?, ?);
+INSERT INTO audit (at, by, name, run_id, about, reason, data) VALUES (?, ?, ?, ?, ?, ?, ?);
 
 -- A run that nobody owns becomes due; the row of one that is owned stays as its owner knows it.
 -- name: count_act

@@ -76,7 +76,7 @@ SELECT * FROM approvals WHERE id >= :prefix AND id < :prefix || char(1114111)
 ORDER BY id = :prefix DESC, closed_at IS NOT NULL, id LIMIT 2;
 
 -- name: audit
-SELECT id, at, by, name, run_id, schedule, reason, CAST(data AS BLOB) FROM audit WHERE id < ? ORDER BY id DESC LIMIT ?;
+SELECT id, at, by, name, run_id, about, reason, CAST(data AS BLOB) FROM audit WHERE id < ? ORDER BY id DESC LIMIT ?;
 
 -- name: definition
 SELECT CAST(body AS BLOB) FROM definitions

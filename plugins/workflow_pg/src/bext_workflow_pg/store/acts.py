@@ -36,7 +36,7 @@ async def post(connection: Connection, wakeups: Wakeups, run_id: str, judge: Jud
 
 async def audit(connection: Connection, entry: AuditEntry, *, at: int, run_id: str = "") -> None:
     """Remembers a person's act; for a caller that is in a transaction."""
-    values = (at, entry.by, entry.name, run_id, entry.schedule, entry.reason, entry.data.decode())
+    values = (at, entry.by, entry.name, run_id, entry.about, entry.reason, entry.data.decode())
     await connection.execute(_SQL["audit"], *values)
 
 

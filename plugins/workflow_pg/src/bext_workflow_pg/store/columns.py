@@ -72,7 +72,7 @@ def _run(create: Create) -> tuple[object, ...]:
 def _audit(create: Create) -> Iterable[tuple[object, ...]]:
     entry = create.audit
     if entry is not None:
-        yield create.at, entry.by, entry.name, create.run_id, entry.schedule, entry.reason, entry.data.decode()
+        yield create.at, entry.by, entry.name, create.run_id, entry.about, entry.reason, entry.data.decode()
 
 
 def _moved(append: Append) -> tuple[object, ...]:

@@ -30,7 +30,8 @@ from bext_workflow.ports.store import (
     RunRow,
     ScheduleRow,
 )
-from bext_workflow_pg.store import acts, claims, place, reading, schedules, schema
+from bext_workflow.ports.tokens import AmendTokens, TokenRow
+from bext_workflow_pg.store import acts, claims, place, reading, schedules, schema, tokens
 from bext_workflow_pg.store.claims import Taken
 from bext_workflow_pg.store.connections import Connection, Lending, connect, lend
 from bext_workflow_pg.store.faults import STORE_FAULTS, unavailable
@@ -223,6 +224,14 @@ class PostgresStore:
 
     async def audit(self, *, limit: int, before: int | None = None) -> Sequence[AuditRow]:
         return await self._read(partial(reading.audit, limit=limit, before=before))
+
+    # Access tokens
+
+    async def tokens(self) -> Sequence[TokenRow]:
+        return await self._read(tokens.tokens)
+
+    async def amend_tokens(self, amend: AmendTokens, *, at: int, audit: AuditEntry) -> TokenRow:
+        return await self._write(partial(tokens.amend, change=amend, at=at, entry=audit))
 
     # Secrets
 

@@ -153,7 +153,20 @@ CREATE TABLE audit (
     by text NOT NULL,
     name text NOT NULL,
     run_id text NOT NULL,
+    about text NOT NULL,
     reason text NOT NULL,
-    data text NOT NULL,
-    schedule text NOT NULL DEFAULT ''
+    data text NOT NULL
+);
+
+-- Access tokens, by the hash of what their holders send. A row stays when its token is revoked.
+CREATE TABLE tokens (
+    id text COLLATE "C" PRIMARY KEY,
+    name text NOT NULL,
+    digest text NOT NULL UNIQUE,
+    scopes text NOT NULL,
+    roles text NOT NULL,
+    created_at bigint NOT NULL,
+    created_by text NOT NULL,
+    expires_at bigint,
+    revoked_at bigint
 );

@@ -13,7 +13,7 @@ UPDATE runs SET
 WHERE rid = $1;
 
 -- name: audit
-INSERT INTO audit (at, by, name, run_id, schedule, reason, data) VALUES ($1, $2, $3, $4, $5, $6, $7);
+INSERT INTO audit (at, by, name, run_id, about, reason, data) VALUES ($1, $2, $3, $4, $5, $6, $7);
 
 -- name: save_definition
 INSERT INTO definitions (workflow, version, digest, policy, body, saved) VALUES (

@@ -72,7 +72,7 @@ SELECT * FROM approvals WHERE id >= $1 AND id < $1 || chr(1114111)
 ORDER BY id = $1 DESC, closed_at IS NOT NULL, id LIMIT 2;
 
 -- name: audit
-SELECT id, at, by, name, run_id, schedule, reason, convert_to(data, 'UTF8') AS data FROM audit
+SELECT id, at, by, name, run_id, about, reason, convert_to(data, 'UTF8') AS data FROM audit
 WHERE id < $1 ORDER BY id DESC LIMIT $2;
 
 -- name: definition

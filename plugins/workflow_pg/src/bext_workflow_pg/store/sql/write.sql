@@ -44,10 +44,10 @@ journaled AS (
     JOIN begun ON begun.run_id = event.run_id
 ),
 audited AS (
-    INSERT INTO audit (at, by, name, run_id, schedule, reason, data)
-    SELECT entry.at, entry.by, entry.name, entry.run_id, entry.schedule, entry.reason, entry.data
+    INSERT INTO audit (at, by, name, run_id, about, reason, data)
+    SELECT entry.at, entry.by, entry.name, entry.run_id, entry.about, entry.reason, entry.data
     FROM unnest($23::bigint[], $24::text[], $25::text[], $26::text[], $27::text[], $28::text[], $29::text[])
-        AS entry (at, by, name, run_id, schedule, reason, data)
+        AS entry (at, by, name, run_id, about, reason, data)
     JOIN begun ON begun.run_id = entry.run_id
 )
 SELECT rid, run_id FROM begun;
