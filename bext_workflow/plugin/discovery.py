@@ -71,7 +71,11 @@ def locate(name: str, source: str | None) -> tuple[Origin, EntryPoint]:
 
 def load(origin: Origin, point: EntryPoint) -> object:
     """Imports the plugin and returns its object; a class is instantiated without arguments."""
-    loaded: object = origin.guarded("cannot be imported", point.load, mend=_import_mend(point))
+    return instantiated(origin.guarded("cannot be imported", point.load, mend=_import_mend(point)), origin)
+
+
+def instantiated(loaded: object, origin: Origin) -> object:
+    """The plugin's object. Raises `PluginError` for a function, and for a class that wants arguments."""
     if inspect.isclass(loaded):
         return origin.guarded(
             f"{loaded.__name__}() failed", loaded, mend="give the class an __init__ without required arguments"

@@ -5,9 +5,11 @@ Takes plain data, so that it knows nothing of files. After loading, nothing of p
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
+from types import ModuleType
 from typing import TypeAlias, assert_never
 
 import msgspec
@@ -17,7 +19,7 @@ from bext_workflow.model.context import copy_json
 from bext_workflow.model.definition import WorkflowDefinition
 from bext_workflow.model.json import JsonObject
 from bext_workflow.model.schedule import ScheduleDefinition
-from bext_workflow.plugin.discovery import Origin, load, locate
+from bext_workflow.plugin.discovery import Origin, instantiated, load, locate
 from bext_workflow.plugin.hooks import Hook, read_hooks
 from bext_workflow.plugin.hookspecs import HostInfo
 from bext_workflow.plugin.overlay import WorkflowEntry, define, overlay
@@ -177,7 +179,36 @@ def _unserved(registry: Registry, one: Scheduled, entry: ScheduleEntry | None) -
 def load_here(spec: PluginSpec, host: HostInfo) -> Plugin:
     """The plugin in this process, with nothing of the config laid over it. Raises `PluginError`."""
     origin, point = locate(spec.name, spec.source)
-    hooks = read_hooks(load(origin, point), origin)
+    return read_plugin(load(origin, point), origin, spec, host)
+
+
+def load_given(
+    given: object, host: HostInfo, *, config: JsonObject | None = None, workflows: tuple[WorkflowEntry, ...] = ()
+) -> Plugin:
+    """A plugin that is at hand: a module, a class or an object with hooks. Raises `PluginError`, `ConfigError`."""
+    kind = given if inspect.isclass(given) or isinstance(given, ModuleType) else type(given)
+    origin = Origin(name=kind.__name__, distribution="given", version="as it is", entry_point=kind.__name__)
+    plugin = instantiated(given, origin)
+    said = origin.guarded(
+        "name() failed", _required(read_hooks(plugin, origin), "name", origin).settle, mend=_HOOK_MEND
+    )
+    spec = PluginSpec(name=str(said), config=config, workflows=workflows)
+    return _overlaid(read_plugin(plugin, msgspec.structs.replace(origin, name=spec.name), spec, host), spec)
+
+
+def serving(plugins: Iterable[Plugin]) -> Registry:
+    """A registry of loaded plugins, without schedules. Raises `PluginError` for a workflow that two of them serve."""
+    registry = Registry(plugins=(), served={})
+    for plugin in plugins:
+        _refuse_taken(plugin, registry.served, {})
+        served = {(own.id, own.version): Served(own, plugin) for own in plugin.definitions}
+        registry = Registry(plugins=(*registry.plugins, plugin), served={**registry.served, **served})
+    return registry
+
+
+def read_plugin(given: object, origin: Origin, spec: PluginSpec, host: HostInfo) -> Plugin:
+    """What the object has, with nothing of the config laid over it. Raises `PluginError`."""
+    hooks = read_hooks(given, origin)
     _check_name(hooks, origin)
     _configure(hooks, origin, spec.config, host)
     return Plugin(

@@ -9,14 +9,30 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from bext_workflow.testing.clock import FakeClock
     from bext_workflow.testing.contract import SharedStoreContract, StoreContract, TellingStoreContract
+    from bext_workflow.testing.history import History
+    from bext_workflow.testing.hosted import Harness, harness
+    from bext_workflow.testing.scripts import hang
 
-__all__ = ["FakeClock", "SharedStoreContract", "StoreContract", "TellingStoreContract"]
+__all__ = [
+    "FakeClock",
+    "Harness",
+    "History",
+    "SharedStoreContract",
+    "StoreContract",
+    "TellingStoreContract",
+    "hang",
+    "harness",
+]
 
 _HOME = {
     "FakeClock": "clock",
     "SharedStoreContract": "contract",
     "StoreContract": "contract",
     "TellingStoreContract": "contract",
+    "Harness": "hosted",
+    "History": "history",
+    "hang": "scripts",
+    "harness": "hosted",
 }
 
 if "pytest" in sys.modules:

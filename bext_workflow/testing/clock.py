@@ -91,14 +91,20 @@ class FakeClock:
     @contextmanager
     def held(self) -> Iterator[None]:
         """While the block runs, `autojump` waits: for what does not wait on this clock, such as a disk."""
-        self._holders += 1
-        self._let_go.clear()
+        self._hold()
         try:
             yield
         finally:
-            self._holders -= 1
-            if not self._holders:
-                self._let_go.set()
+            self._release()
+
+    @contextmanager
+    def released(self) -> Iterator[None]:
+        """While the block runs, inside one that is `held`, `autojump` does not wait for that."""
+        self._release()
+        try:
+            yield
+        finally:
+            self._hold()
 
     @asynccontextmanager
     async def autojump(self) -> AsyncIterator[None]:
@@ -112,6 +118,15 @@ class FakeClock:
                 yield
             finally:
                 tasks.cancel_scope.cancel()
+
+    def _hold(self) -> None:
+        self._holders += 1
+        self._let_go.clear()
+
+    def _release(self) -> None:
+        self._holders -= 1
+        if not self._holders:
+            self._let_go.set()
 
     async def _jump_when_quiet(self) -> None:
         while True:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TypeVar
 
 from bext_workflow.errors import StoreUnavailable
 from bext_workflow.model.json import Json
 from bext_workflow.ports.store import Create, Judge, LeaseLost, Loaded, Member, Posted, Result
-from bext_workflow.stores import SqliteStore
 from bext_workflow.stores.sqlite.worker import Worker
 from bext_workflow.testing.clock import FakeClock
+from bext_workflow.testing.stage import StageStore
 from tests.unit.host.support import within
 
 T = TypeVar("T")
@@ -22,13 +21,9 @@ T = TypeVar("T")
 TROUBLE = "the store is unavailable: somebody pulled the plug"
 
 
-class RiggedStore(SqliteStore):
-    """`held` of a `FakeClock` keeps its time from jumping while the disk works."""
-
+class RiggedStore(StageStore):
     def __init__(self, path: Path | None, clock: FakeClock | None = None) -> None:
-        super().__init__(path)
-        self.clock = clock
-        self.dead = False
+        super().__init__(path, clock=clock or FakeClock())
         self.down = False
         self.batches: list[list[Member]] = []
         self.loads: list[int] = []
@@ -39,7 +34,6 @@ class RiggedStore(SqliteStore):
         """Told of each write and each act once it is made, before anybody has its answer."""
         self._failures: list[bool] = []
         self._number = 0
-        self._moved = asyncio.Event()
         self.writing = asyncio.Event()
         """Set once a batch is on its way to the writing thread."""
         self._open = True
@@ -83,11 +77,7 @@ class RiggedStore(SqliteStore):
     async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
         """Waits until the condition holds; looks after every write."""
         async with within():
-            while True:
-                self._moved.clear()
-                if await condition():
-                    return
-                await self._moved.wait()
+            await super().until(condition)
 
     @property
     def written(self) -> list[Member]:
@@ -145,8 +135,6 @@ class RiggedStore(SqliteStore):
         return [next(results) if verdict is None else verdict for verdict in refused]
 
     async def post(self, run_id: str, judge: Judge, *, at: int) -> Posted:
-        if self.dead:
-            raise StoreUnavailable(TROUBLE)
         posted = await super().post(run_id, judge, at=at)
         self.durable()
         return posted
@@ -154,16 +142,9 @@ class RiggedStore(SqliteStore):
     async def load(self, rid: int, *, after: int = 0) -> Loaded:
         loaded = await super().load(rid, after=after)
         self.loads.append(rid)
-        self._moved.set()
         return loaded
-
-    async def leave(self, host_id: str) -> None:
-        if not self.dead:
-            await super().leave(host_id)
 
     async def _call(self, worker: Worker, job: Callable[[sqlite3.Connection], T]) -> T:
         if self.down:
             raise StoreUnavailable(TROUBLE)
-        held: AbstractContextManager[None] = nullcontext() if self.clock is None else self.clock.held()
-        with held:
-            return await super()._call(worker, job)
+        return await super()._call(worker, job)

@@ -20,13 +20,14 @@ from bext_workflow.model.run import WorkflowRun
 from bext_workflow.model.status import Action, WorkflowStatus
 from bext_workflow.model.view import EventView, IncidentView, RunView
 from bext_workflow.plugin.hooks import Hook
-from bext_workflow.plugin.registry import Plugin, Registry, Served
+from bext_workflow.plugin.registry import Plugin, Registry, serving
 from bext_workflow.ports.clock import Chance, Clock
 from bext_workflow.service.catalog import Catalog
 from bext_workflow.service.engine import Engine, StoreEngine
 from bext_workflow.service.protocols import Acknowledged, CancelRequest, ResolveRequest, RetryRequest, StartRequest
 from bext_workflow.service.service import Service
 from bext_workflow.testing.clock import FakeClock
+from bext_workflow.testing.stage import FixedChance
 from tests.integration.host.rigged import RiggedStore
 from tests.unit.host.support import Recorder, within
 
@@ -75,8 +76,7 @@ def plugin(
 
 
 def registry(*plugins: Plugin) -> Registry:
-    served = {(own.id, own.version): Served(own, one) for one in plugins for own in one.definitions}
-    return Registry(plugins=plugins, served=served)
+    return serving(plugins)
 
 
 def _hook(function: Callable[..., object]) -> Hook:
@@ -148,20 +148,6 @@ def saga(calls: Calls, *definitions: WorkflowDefinition, verifies: bool = False,
             on_workflow_complete=calls.on_workflow_complete if notifies else None,
         )
     )
-
-
-# Chance
-
-
-class FixedChance(SystemChance):
-    """Jitter as the test says."""
-
-    def __init__(self, jitter: float = 0.0) -> None:
-        super().__init__(seed=1)
-        self._draw = jitter
-
-    def jitter(self) -> float:
-        return self._draw
 
 
 # Hosts
