@@ -6,6 +6,7 @@ Rules for every implementation; `bext_workflow.testing.StoreContract` holds them
   durable when it returns. It never raises for a member's sake. It raises `StoreUnavailable` when nothing could be
   judged: then the caller repeats the very same batch, and a member that had been committed after all is answered
   `Committed` (an unclear COMMIT is settled by reading the journal again).
+* Members of one run are taken in their order; once one fails, the later ones with its fence fail like it.
 * An append is conditional on (fence, seq, inbox): the owner's fence, the number of events that its decision knew, and
   the number of acts that it knew. A mismatch is a result, not an exception.
 * Journal rows, the run's row, incidents, taken inbox rows: one transaction. No reader sees a part of it.

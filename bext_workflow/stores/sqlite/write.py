@@ -165,16 +165,17 @@ def _change_approvals(connection: sqlite3.Connection, append: Append) -> None:
 
 
 def _one_by_one(connection: sqlite3.Connection, batch: Sequence[Member]) -> Sequence[Result]:
-    """Each member in a savepoint of its own. Once one of a run fails, its later ones fail like it (semantics §6)."""
-    failed: dict[int, Result] = {}
+    """Each member in a savepoint of its own. Once one of a run fails, its owner's later ones do (semantics §6)."""
+    failed: dict[tuple[int, int], Result] = {}
     results: list[Result] = []
     for member in batch:
         if isinstance(member, Create):
             results.append(_alone(connection, member))
             continue
-        result = failed.get(member.rid) or _alone(connection, member)
+        owned = member.rid, member.fence
+        result = failed.get(owned) or _alone(connection, member)
         if not isinstance(result, Committed):
-            failed[member.rid] = result
+            failed[owned] = result
         results.append(result)
     return results
 

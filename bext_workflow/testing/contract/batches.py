@@ -9,15 +9,18 @@ from msgspec.structs import replace
 from bext_workflow.ports.store import Append, Committed, LeaseLost, Member, Refused, Result, Stale, Store
 from bext_workflow.testing.contract.base import (
     BAD_TEXT,
+    SERVED,
     STEPPED,
     StoreCase,
     committed,
     creation,
     ended,
     following,
+    host,
     judged,
     row,
     run_id,
+    started,
     written,
 )
 
@@ -119,7 +122,7 @@ class BatchContract(StoreCase):
                 following(stale),
                 after(following(stale)),
                 replace(following(lost), fence=7),
-                following(lost),
+                replace(following(lost), fence=7),
                 following(fine),
             ],
         )
@@ -127,6 +130,24 @@ class BatchContract(StoreCase):
         assert kinds(results) == [Committed, Refused, Refused, Stale, Stale, LeaseLost, LeaseLost, Committed]
         assert len((await store.load(refused.rid)).events) == 2
         assert len((await store.load(lost.rid)).events) == 1
+
+    async def test_owner_is_not_harmed_by_what_an_earlier_owner_left(self, store: Store) -> None:
+        """P33: a host that lost a run and took it over again may have appends with both fences in one batch."""
+        await store.join(host())
+        run = await started(store)
+        survivor = await self.crash(store)
+        try:
+            await survivor.join(host("host-b"))
+            (claimed,) = await survivor.claim("host-b", SERVED, now=1_000, limit=1)
+            late, own = following(run), following(claimed.loaded.run)
+
+            assert await written(survivor, [late, after(late), own]) == [
+                LeaseLost(),
+                LeaseLost(),
+                Committed(run.rid, 2),
+            ]
+        finally:
+            await survivor.close()
 
     async def test_batch_repeated_after_an_unclear_commit_answers_the_same(self, store: Store) -> None:
         """P6: members that had failed for their own sake still do."""

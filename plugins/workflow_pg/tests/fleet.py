@@ -69,15 +69,16 @@ class Fleet(Place):
         finally:
             await connection.close()
 
+    async def told(self, query: str, *values: object) -> list[asyncpg.Record]:
+        """The rows, once there are any."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not (rows := await self.ask(query, *values)):  # noqa: ASYNC110 — another process writes them
+                await asyncio.sleep(_PAUSE_S)
+        return rows
+
     async def ended(self, count: int) -> None:
         """Waits until that many runs have ended."""
-        async with asyncio.timeout(PATIENCE_S):
-            while await self._still_going(count):  # noqa: ASYNC110 — a row is what another process can write
-                await asyncio.sleep(_PAUSE_S)
-
-    async def _still_going(self, count: int) -> bool:
-        ((ended,),) = await self.ask("SELECT count(*) FROM runs WHERE ended_at IS NOT NULL")
-        return bool(ended < count)
+        await self.told("SELECT WHERE (SELECT count(*) FROM runs WHERE ended_at IS NOT NULL) >= $1", count)
 
     async def found(self) -> dict[str, Found]:
         """How each run stands, and what its journal tells, without who drove it and from when on."""

@@ -22,22 +22,26 @@ _SQL = queries.load("write.sql")
 
 
 async def write(lending: Lending, wakeups: Wakeups, batch: Sequence[Member]) -> Sequence[Result]:
-    """Members of one run one after the other; once one of them fails, the later ones fail like it (semantics §6)."""
+    """Members of one run one after the other; once one of them fails, its owner's later ones do like it (semantics §6).
+
+    Another fence is another owner: a host that had lost the run and took it over again may have appends of both here.
+    """
     results: dict[int, Result] = {}
-    failed: dict[int | str, Result] = {}
+    failed: dict[tuple[int, int], Result] = {}
     for places in _rounds(batch):
         due = []
         for place in places:
-            earlier = failed.get(_run_of(batch[place]))
+            member = batch[place]
+            earlier = failed.get((member.rid, member.fence)) if isinstance(member, Append) else None
             if earlier is None:
                 due.append(place)
             else:
                 results[place] = earlier
         judged = await _judged(lending, wakeups, [batch[place] for place in due])
         for place, result in zip(due, judged, strict=True):
-            results[place] = result
-            if isinstance(batch[place], Append) and not isinstance(result, Committed):
-                failed[_run_of(batch[place])] = result
+            results[place], member = result, batch[place]
+            if isinstance(member, Append) and not isinstance(result, Committed):
+                failed[member.rid, member.fence] = result
     return [results[place] for place in range(len(batch))]
 
 
