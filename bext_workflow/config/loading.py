@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,7 +13,7 @@ from bext_workflow.config.problems import ConfigProblems, key_path, raise_any, t
 from bext_workflow.config.reading import choose_config, read_toml, wrong_nesting
 from bext_workflow.config.secrets import masked, resolve
 from bext_workflow.config.settings import Host, Plugin, Schedule, Settings, Step, Table, Wait, Workflow
-from bext_workflow.config.values import Address, parse_listen, shown_store
+from bext_workflow.config.values import Address, parse_listen, shown_store, store_fault
 from bext_workflow.errors import ConfigError, InvalidJson
 from bext_workflow.model.fork import JoinDefinition, MapDefinition
 from bext_workflow.model.json import JsonObject, detach, verify
@@ -28,12 +27,16 @@ _SQLITE = "sqlite:"
 _MEMORY = "sqlite::memory:"
 
 
-class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A config that holds together. `settings` is the file as it stands, `plugins` what `load_plugins` takes."""
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """A config that holds together. `settings` is the file as it stands, `plugins` what `load_plugins` takes.
+
+    `store` is the store's URL, out of its secret if it is one; the path of an SQLite file is absolute.
+    """
 
     file: Path
     settings: Settings
     plugins: tuple[PluginSpec, ...]
+    store: str
 
     @property
     def host(self) -> Host:
@@ -43,14 +46,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def folder(self) -> Path:
         """What relative paths are relative to."""
         return self.file.parent
-
-    @cached_property
-    def store(self) -> str:
-        """The store's URL; the path of an SQLite file is absolute."""
-        url = self.host.store
-        if not url.startswith(_SQLITE) or url == _MEMORY:
-            return url
-        return f"{_SQLITE}{self.folder / url.removeprefix(_SQLITE)}"
 
     @property
     def shown_store(self) -> str:
@@ -85,13 +80,18 @@ def load_config(path: Path | None = None) -> Config:
     raise_any(_duplicates(checked, str(file)))
     problems: list[ConfigError] = []
     plugins: list[PluginSpec] = []
+    store = ""
+    try:
+        store = _store(checked.host.store, file)
+    except ConfigError as error:
+        problems.append(error)
     for index, plugin in enumerate(checked.plugins):
         try:
             plugins.append(_spec(plugin, file, index, checked.host.limits.context_bytes))
         except ConfigError as error:
             problems.append(error)
     raise_any(problems)
-    return Config(file=file, settings=checked, plugins=tuple(plugins))
+    return Config(file=file, settings=checked, plugins=tuple(plugins), store=store)
 
 
 def effective(config: Config) -> JsonObject:
@@ -157,6 +157,22 @@ def _spec(plugin: Plugin, file: Path, index: int, context_bytes: int) -> PluginS
             for place, schedule in enumerate(plugin.schedules)
         ),
     )
+
+
+def _store(stated: str | JsonObject, file: Path) -> str:
+    """The URL itself. What a secret holds is never repeated."""
+    if isinstance(stated, str):
+        url = stated
+    else:
+        url = resolve({"store": stated}, file.parent, file=str(file), path="host")["store"]
+        fault = store_fault(url)
+        if fault is not None:
+            raise ConfigError(
+                f"what the secret holds {fault.reason}", file=str(file), path="host.store", mend=fault.mend
+            )
+    if not url.startswith(_SQLITE) or url == _MEMORY:
+        return url
+    return f"{_SQLITE}{file.parent / url.removeprefix(_SQLITE)}"
 
 
 def _plugin_config(config: JsonObject, file: Path, path: str) -> JsonObject:

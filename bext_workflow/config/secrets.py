@@ -1,4 +1,4 @@
-"""Secrets in a plugin's config: `{ env = "NAME" }` and `{ file = "path" }`, resolved when the config is loaded.
+"""Secrets in a config: `{ env = "NAME" }` and `{ file = "path" }`, resolved when the config is loaded.
 
 A table with no other keys than these is a secret, at any depth. There is no templating.
 """
@@ -23,7 +23,7 @@ def resolve(config: JsonObject, folder: Path, *, file: str, path: str) -> JsonOb
 
 def masked(value: Json) -> Json:
     """The value with `***` in the place of each secret."""
-    if _is_secret(value):
+    if is_secret(value):
         return MASK
     match value:
         case dict():
@@ -34,12 +34,13 @@ def masked(value: Json) -> Json:
             return value
 
 
-def _is_secret(value: Json) -> TypeGuard[dict[Literal["env", "file"], Json]]:
+def is_secret(value: Json) -> TypeGuard[dict[Literal["env", "file"], Json]]:
+    """Whether the value stands for one that is elsewhere."""
     return isinstance(value, dict) and bool(value) and value.keys() <= {"env", "file"}
 
 
 def _resolved(value: Json, folder: Path, file: str, path: str) -> Json:
-    if _is_secret(value):
+    if is_secret(value):
         try:
             return _read(value, folder)
         except (OSError, ValueError) as error:

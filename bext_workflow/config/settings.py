@@ -305,9 +305,10 @@ class Host(Table):
         "retention": "runs are kept",
     }
 
-    store: Annotated[str, AfterValidator(check_store)] = Field(
+    store: Annotated[str | JsonObject, BeforeValidator(check_store)] = Field(
         default="sqlite:bext.db",
-        description="where runs live: sqlite:PATH, sqlite::memory:, or a URL that a plugin serves",
+        description="where runs live: sqlite:PATH, sqlite::memory:, or a URL that a plugin serves; as a secret "
+        '{ env = "NAME" } or { file = "path" }',
     )
     listen: Annotated[str, AfterValidator(check_listen)] = Field(
         default="127.0.0.1:7420",

@@ -10,6 +10,7 @@ from zoneinfo import available_timezones
 
 from pydantic_core import PydanticCustomError
 
+from bext_workflow.config.secrets import is_secret
 from bext_workflow.errors import ConfigError, InvalidJson
 from bext_workflow.model.cron import CRON_RULE, Cron, zone_of
 from bext_workflow.model.json import Json, JsonObject, verify
@@ -20,6 +21,13 @@ from bext_workflow.plugin.source import distribution_of
 _ERROR_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.\-]{0,252}[A-Za-z0-9])?|\[?[0-9A-Fa-f:.]{2,45}\]?")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.\-]+:.+")
+
+
+class Fault(NamedTuple):
+    """What is wrong with a value, and what to do."""
+
+    reason: str
+    mend: str
 
 
 class Address(NamedTuple):
@@ -73,24 +81,35 @@ def check_source(source: str) -> str:
     return source
 
 
-def check_store(url: str) -> str:
+def check_store(store: Json) -> Json:
+    """A URL, or a secret that holds one: that is looked at once it is resolved."""
+    if is_secret(store):
+        return store
+    if not isinstance(store, str):
+        raise refusal("is neither a URL nor a secret", 'write "sqlite:bext.db", or { env = "DATABASE_URL" }')
+    fault = store_fault(store)
+    if fault is not None:
+        raise refusal(f"{shown_store(store)[:120]!r} {fault.reason}", fault.mend)
+    return store
+
+
+def store_fault(url: str) -> Fault | None:
+    """What is wrong with the URL of a store, in words that do not repeat it."""
     if not _SCHEME.fullmatch(url):
-        raise refusal(f"{url[:120]!r} is not the URL of a store", 'write "sqlite:bext.db" for a file')
+        return Fault("is not the URL of a store", 'write "sqlite:bext.db" for a file')
     if url.startswith("sqlite://"):
-        raise refusal(
-            f"{url[:120]!r} has slashes that belong to no path", 'write "sqlite:PATH", such as "sqlite:bext.db"'
-        )
-    return url
+        return Fault("has slashes that belong to no path", 'write "sqlite:PATH", such as "sqlite:bext.db"')
+    return None
 
 
 def shown_store(url: str) -> str:
     """The URL of a store as people may see it: without its password, and without options, which may hold one too."""
-    scheme, slashes, rest = url.partition("://")
-    if not slashes:
+    if url.startswith("sqlite:"):
         return url
+    scheme, slashes, rest = url.rpartition("://")
     address, _, _ = rest.partition("?")
     login, at, place = address.rpartition("@")
-    return f"{scheme}://{login.partition(':')[0]}{at}{place}"
+    return f"{scheme}{slashes}{login.partition(':')[0]}{at}{place}"
 
 
 def check_cron(line: str | None) -> str | None:

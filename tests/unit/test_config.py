@@ -551,6 +551,16 @@ class TestHost:
         assert path == "host.store"
         assert "sqlite:" in mend
 
+    def test_a_password_is_not_repeated_when_the_url_is_wrong(self, refusal: Json) -> None:
+        ((path, reason, _),) = refusal("[host]\nstore = 'Postgres://app:hush@db/bext'\n")
+        assert (path, reason) == ("host.store", "'Postgres://app@db/bext' is not the URL of a store")
+
+    @pytest.mark.parametrize("store", ["5", "[]", "{}", '{ env = "A", region = "eu" }', "true"])
+    def test_what_is_neither_a_url_nor_a_secret(self, refusal: Json, store: str) -> None:
+        ((path, reason, mend),) = refusal(f"[host]\nstore = {store}\n")
+        assert (path, reason) == ("host.store", "is neither a URL nor a secret")
+        assert "{ env = " in mend
+
 
 class TestSecrets:
     text = f"""{SHOP}
@@ -625,6 +635,42 @@ class TestSecrets:
         ((path, found, _),) = refusal(f"{SHOP}[plugins.config]\na = [{{ b = {value} }}]\n")
         assert path == "plugins[0].config.a[0].b"
         assert found.startswith(reason)
+
+    @pytest.mark.parametrize("store", ['{ env = "SHOP_STORE" }', '{ file = "keys/store" }'])
+    def test_the_store_may_be_one(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str) -> None:
+        url = "postgresql://app:hush@db:5432/bext?password=hush"
+        monkeypatch.setenv("SHOP_STORE", url)
+        make(tmp_path / "keys").joinpath("store").write_text(f"{url}\n")
+        config = load_config(write(tmp_path, f"[host]\nstore = {store}\n"))
+
+        assert (config.store, config.data_dir) == (url, tmp_path)
+        assert config.shown_store == "postgresql://app@db:5432/bext"
+        assert effective(config)["host"]["store"] == config.shown_store
+        assert "hush" not in f"{effective(config)} {config.settings}"
+
+    def test_a_path_in_the_stores_secret_is_relative_to_the_config(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("SHOP_STORE", "sqlite:data/x.db")
+        config = load_config(write(tmp_path, '[host]\nstore = { env = "SHOP_STORE" }\n'))
+        assert (config.store, config.data_dir) == (f"sqlite:{tmp_path}/data/x.db", tmp_path / "data")
+
+    @pytest.mark.parametrize("secret", ["hush", "sqlite:///hush", "Postgres://app:hush@db/bext", ""])
+    def test_a_stores_secret_that_holds_no_url(
+        self, refusal: Json, monkeypatch: pytest.MonkeyPatch, secret: str
+    ) -> None:
+        monkeypatch.setenv("SHOP_STORE", secret)
+        ((path, reason, mend),) = refusal('[host]\nstore = { env = "SHOP_STORE" }\n')
+        assert path == "host.store"
+        assert reason.startswith("what the secret holds ")
+        assert "hush" not in reason + mend
+
+    def test_a_stores_secret_that_is_not_there_is_told_beside_those_of_plugins(self, refusal: Json) -> None:
+        text = '[host]\nstore = { env = "SHOP_NOT_SET" }\n' + f'{SHOP}config = {{ a = {{ file = "nothing" }} }}\n'
+        (path, reason, mend), (other, _, _) = refusal(text)
+        assert (path, other) == ("host.store", "plugins[0].config.a")
+        assert reason == "the environment variable SHOP_NOT_SET is not set"
+        assert "{ env = " in mend
 
 
 class TestShow:

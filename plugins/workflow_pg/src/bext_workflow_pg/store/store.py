@@ -256,12 +256,12 @@ class PostgresStore:
         with self._told():
             try:
                 connection = await connect(self._url)
-            except ValueError as error:
+            except ValueError:
                 raise ConfigError(
-                    f"the URL {self._place!r} names no database: {error}",
+                    f"the URL {self._place!r} names no database",
                     path="host.store",
-                    mend="write postgresql://USER@HOST:PORT/DATABASE",
-                ) from error
+                    mend="write postgresql://USER@HOST:PORT/DATABASE, special characters of a password as %XX",
+                ) from None  # the driver quotes what it cannot read, which may be a part of the password
             try:
                 around = await schema.look_around(connection, self._place)
                 if migrate:
