@@ -35,13 +35,13 @@ async def fresh_database(server: str) -> AsyncIterator[str]:
         await run_sql(server, f"DROP DATABASE {name} WITH (FORCE)")
 
 
-def at(url: str, *, port: int | None = None, database: str | None = None) -> str:
-    """The same URL, on another port of this machine or of another database."""
+def at(url: str, *, port: int | None = None, database: str | None = None, user: str | None = None) -> str:
+    """The same URL, on another port of this machine, of another database or user."""
     parts = urlsplit(url)
     login, _, place = parts.netloc.rpartition("@")
     place = place if port is None else f"127.0.0.1:{port}"
     path = parts.path if database is None else f"/{database}"
-    return urlunsplit(parts._replace(netloc=f"{login}@{place}", path=path))
+    return urlunsplit(parts._replace(netloc=f"{user or login}@{place}", path=path))
 
 
 async def run_sql(url: str, script: str) -> None:

@@ -24,20 +24,20 @@ listen_port = {port}
 unix_socket_dir =
 auth_type = any
 pool_mode = transaction
-default_pool_size = 4
+default_pool_size = {size}
 max_client_conn = 200
 server_idle_timeout = 5
 """
 
 
 @contextmanager
-def pooler(server_port: int) -> Iterator[int]:
-    """The port of a pooler before the server of that port; the database is that which the client names."""
+def pooler(server_port: int, *, size: int = 4) -> Iterator[int]:
+    """The port of a pooler with so many sessions before the server of that port; the client names the database."""
     folder = Path(tempfile.mkdtemp(prefix="bext-pooler-"))
     folder.chmod(0o755)
     port = free_port()
     config = folder / "pgbouncer.ini"
-    config.write_text(_CONFIG.format(server_port=server_port, port=port), encoding="utf-8")
+    config.write_text(_CONFIG.format(server_port=server_port, port=port, size=size), encoding="utf-8")
     process = run_as_nobody([PROGRAM, config], folder)
     try:
         until = time.monotonic() + PATIENCE_S

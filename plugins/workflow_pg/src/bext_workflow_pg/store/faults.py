@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 
 import asyncpg
 import orjson
@@ -53,13 +52,14 @@ _CAUSES: tuple[tuple[type[BaseException], str, str], ...] = (
 
 
 def unavailable(error: BaseException, place: str) -> StoreUnavailable:
-    """The error that a person reads, with the first line of the database's own words, or the system's, in it."""
-    told = next(_words(error), type(error).__name__)
+    """The error that a person reads, with the database's own words, or the system's, in it."""
+    told = words_of(error)
     for kind, cause, mend in _CAUSES:
         if isinstance(error, kind):
             return StoreUnavailable(f"the store {place} is unavailable: {cause} ({told})", mend=mend)
     return StoreUnavailable(f"the store {place} is unavailable: it does not answer ({told})", mend=_AGAIN)
 
 
-def _words(error: BaseException) -> Iterator[str]:
-    yield from (line.strip() for line in str(error).splitlines() if line.strip())
+def words_of(error: BaseException) -> str:
+    """The first line: what follows may show the row, and with it what a run keeps to itself."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -13,7 +13,7 @@ from bext_workflow.model.json import dumps
 from bext_workflow.ports.store import Append, Committed, Create, Member, Refused, Result
 from bext_workflow_pg.store import columns, queries
 from bext_workflow_pg.store.connections import Connection, Lending
-from bext_workflow_pg.store.faults import MEMBER_FAULTS
+from bext_workflow_pg.store.faults import MEMBER_FAULTS, words_of
 from bext_workflow_pg.store.rows import approval_values, incident_values
 from bext_workflow_pg.store.verdict import why_not_appended, why_not_created
 from bext_workflow_pg.store.wakeups import Wakeups
@@ -75,7 +75,7 @@ async def _judged(lending: Lending, wakeups: Wakeups, members: Sequence[Member])
         return await _together(lending, wakeups, members)
     except MEMBER_FAULTS as fault:
         if len(members) == 1:
-            return [await _alone_refused(lending, members[0], str(fault))]
+            return [await _alone_refused(lending, members[0], words_of(fault))]
     half = len(members) // 2
     return [
         *await _judged(lending, wakeups, members[:half]),
