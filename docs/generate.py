@@ -48,6 +48,7 @@ from bext_workflow.model.journal import KINDS
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.model.view import (
+    AuditView,
     EventView,
     FireView,
     IncidentView,
@@ -98,6 +99,7 @@ VIEWS = (
     FireView,
     TokenView,
     CreatedToken,
+    AuditView,
     Acknowledged,
     CancelPlan,
     Readiness,
@@ -318,7 +320,7 @@ class _Ready:
 def _openapi() -> JsonObject:
     async def fetch() -> Json:
         async with HttpClient("http://localhost", None) as never_called:
-            given = Services(*(never_called,) * 6, access=_Nobody(), host=_Ready())
+            given = Services(*(never_called,) * 7, access=_Nobody(), host=_Ready())
             app = create_http_app(given, metrics=str)
             async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as browser:
                 return (await browser.get("/openapi.json")).json()

@@ -23,6 +23,7 @@ from bext_workflow.ports.store import Store
 from bext_workflow.ports.telemetry import Telemetry
 from bext_workflow.service.access import TokenAccess, TokenService
 from bext_workflow.service.approvals import ApprovalService
+from bext_workflow.service.audit import AuditService
 from bext_workflow.service.caller import Who
 from bext_workflow.service.catalog import Catalog
 from bext_workflow.service.engine import Engine
@@ -75,6 +76,10 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     def tokens(self, *, who: Who) -> TokenService:
         """The access tokens over these parts, for those whom `who` tells."""
         return TokenService(store=self.store, clock=self.clock, chance=self.chance, who=who)
+
+    def audit(self, service: Service) -> AuditService:
+        """The audit over these parts."""
+        return AuditService(store=self.store, service=service)
 
     def access(self) -> TokenAccess:
         """Who it is that asks a host over these parts."""

@@ -81,6 +81,7 @@ def _http_app(parts: Parts, host: Host, telemetry: HostTelemetry, access: TokenA
         schedules=parts.schedules(service, who=current),
         approvals=parts.approvals(service, who=current),
         tokens=parts.tokens(who=current),
+        audit=parts.audit(service),
         access=access,
         host=host,
     )

@@ -19,6 +19,7 @@ from bext_workflow.model.names import NAME_RULE, is_name
 from bext_workflow.model.status import TERMINAL, WorkflowStatus
 from bext_workflow.model.view import (
     ApprovalView,
+    AuditView,
     EventView,
     FireView,
     IncidentView,
@@ -34,6 +35,7 @@ from bext_workflow.service.protocols import (
     DEFAULT_FIRES,
     DEFAULT_LIMIT,
     Acknowledged,
+    AuditQuery,
     CancelPlan,
     CancelRequest,
     CompleteRequest,
@@ -176,6 +178,9 @@ class HttpClient:
     async def revoke_token(self, token: str, reason: str) -> TokenView:
         response = await self._wire.send("POST", f"/tokens/{_segment(token, 'token')}/revoke", body={"reason": reason})
         return self._wire.decode(response, TokenView)
+
+    async def audit(self, query: AuditQuery) -> Page[AuditView]:
+        return await self._get("/audit", Page[AuditView], **msgspec.structs.asdict(query))
 
     async def workflows(self) -> Sequence[WorkflowView]:
         return (await self._get("/workflows", Page[WorkflowView])).items

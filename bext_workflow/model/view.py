@@ -264,6 +264,22 @@ class FireView(msgspec.Struct, frozen=True, kw_only=True):
     local: str
 
 
+class AuditView(msgspec.Struct, frozen=True, kw_only=True):
+    """An act of a person or a program: who, what, why. `about` is what it is about but a run, such as `token:ci`.
+
+    `data`: what was asked, or what stood `before` and `after`.
+    """
+
+    id: int
+    at: str
+    by: str
+    act: str
+    run_id: str | None
+    about: str | None
+    reason: str
+    data: JsonObject
+
+
 class TokenState(StrEnum):
     """Whether an access token is good."""
 

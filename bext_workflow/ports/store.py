@@ -24,6 +24,7 @@ import msgspec
 from bext_workflow.model.json import Json
 from bext_workflow.model.schedule import SlotResult
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
+from bext_workflow.ports.audit import ALL, AuditFilter, AuditRow
 from bext_workflow.ports.hosting import LEASE_MS, Hear, Profile, Schema
 from bext_workflow.ports.tokens import AmendTokens, TokenRow
 
@@ -251,16 +252,12 @@ Result: TypeAlias = Committed | Existing | LeaseLost | Stale | Refused
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True):
-    """An act from outside, as the inbox keeps it. `data` is JSON text.
-
-    `name` is the audit's verb; without one there is no audit row: it was not a person's act.
-    """
+    """An act from outside, as the inbox keeps it. `data` is JSON text; without `audit` it was no person's act."""
 
     kind: str
-    name: str
     by: str
     data: bytes
-    reason: str = ""
+    audit: AuditEntry | None = None
 
 
 Judge: TypeAlias = Callable[[Loaded], Act | None]
@@ -327,19 +324,6 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     since: int | None = None
     until: int | None = None
     incident: IncidentKind | None = None
-
-
-class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Who did what, to which run or other thing, why. What it is not about is empty."""
-
-    id: int
-    at: int
-    by: str
-    name: str
-    run_id: str
-    about: str = ""
-    reason: str
-    data: bytes
 
 
 @runtime_checkable
@@ -480,8 +464,13 @@ class Store(Protocol):
         Ids are keys of visits: that of a second visit begins with that of the first.
         """
 
-    async def audit(self, *, limit: int, before: int | None = None) -> Sequence[AuditRow]:
-        """Newest first."""
+    async def audit(
+        self, wanted: AuditFilter = ALL, *, limit: int, before: int | None = None, after: int | None = None
+    ) -> Sequence[AuditRow]:
+        """Newest first, older than the row `before`; or, with `after`, oldest first, newer than that row.
+
+        Numbers grow in the order in which rows are written; one may be missing, or become visible late.
+        """
 
     # Access tokens
 

@@ -11,7 +11,8 @@ from bext_workflow.core.inbox import take, write_act
 from bext_workflow.core.input import ActInput, ChildEnd, Late
 from bext_workflow.core.state import Plan, State
 from bext_workflow.model.journal import decode
-from bext_workflow.ports.store import Act, Judge, Loaded
+from bext_workflow.model.json import JsonObject, dumps, loads
+from bext_workflow.ports.store import Act, AuditEntry, Judge, Loaded
 
 Build: TypeAlias = Callable[[State, int], ActInput | None]
 """Makes an act from the run's state and the act's inbox number; None: it has been done already. May raise."""
@@ -44,9 +45,15 @@ def judge_of(plan: Plan, build: Build, *, by: str, reason: str, now: int, audite
         given = build(state, loaded.run.inbox + 1)
         if given is None:
             return None
-        decide(state, given, now=now)
+        after = decide(state, given, now=now).state
         kind, data = write_act(given)
-        return Act(kind=kind, name=_NAMES[kind] if audited else "", by=by, data=data, reason=reason)
+        told: JsonObject = {
+            "before": {"status": state.status},
+            "after": {"status": after.status},
+            "asked": loads(data),
+        }
+        entry = AuditEntry(name=_NAMES[kind], by=by, reason=reason, data=dumps(told)) if audited else None
+        return Act(kind=kind, by=by, data=data, audit=entry)
 
     return judge
 
@@ -60,4 +67,4 @@ def foreseen(plan: Plan, loaded: Loaded, build: Callable[[State, int], ActInput]
 def act_of_host(act: Late | ChildEnd, by: str) -> Act:
     """What a host has to say to a run: no person's act, so the audit does not list it."""
     kind, data = write_act(act)
-    return Act(kind=kind, name="", by=by, data=data)
+    return Act(kind=kind, by=by, data=data)

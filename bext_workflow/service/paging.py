@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from bext_workflow.errors import UsageError
-from bext_workflow.model.view import Page
+from bext_workflow.model.view import Page, parse_instant
 from bext_workflow.service.protocols import MAX_LIMIT
 
 T = TypeVar("T")
@@ -29,6 +29,17 @@ def checked_cursor(cursor: str | None, *, of_keys: bool = False) -> str | None:
     if cursor is not None and (_KEY if of_keys else _ID).fullmatch(cursor) is None:
         raise UsageError(f"the cursor {cursor!r} is not one of this list", mend="give the page's next_cursor as it is")
     return cursor
+
+
+def checked_instant(instant: str | None, what: str) -> int | None:
+    """Ms since the epoch. Raises `UsageError` for what is no instant."""
+    if instant is None:
+        return None
+    try:
+        return parse_instant(instant)
+    except ValueError:
+        mend = "use an RFC 3339 instant with its zone, such as 2026-11-30T12:00:00Z"
+        raise UsageError(f"{what} is {instant!r}", mend=mend) from None
 
 
 def page_of(items: list[T], limit: int, cursor: Callable[[T], str]) -> Page[T]:

@@ -15,6 +15,7 @@ from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
 from bext_workflow.model.view import (
     ApprovalView,
+    AuditView,
     EventView,
     FireView,
     IncidentView,
@@ -294,6 +295,27 @@ class Tokens(Protocol):
 
     async def revoke_token(self, token: str, reason: str) -> TokenView:
         """By name, or by id. It is good for nothing any more, within a second. Raises `NotFound`, `Conflict`."""
+
+
+class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of the audit: all that is given must hold. `since`/`until` are RFC 3339 instants."""
+
+    run_id: str | None = None
+    about: str | None = None
+    by: str | None = None
+    act: str | None = None
+    since: str | None = None
+    until: str | None = None
+    oldest_first: bool = False
+    limit: int = DEFAULT_LIMIT
+    cursor: str | None = None
+
+
+class Audit(Protocol):
+    """What persons and programs have done."""
+
+    async def audit(self, query: AuditQuery) -> Page[AuditView]:
+        """Raises `NotFound` for a run that is not there, `UsageError`."""
 
 
 class Access(Protocol):

@@ -16,7 +16,7 @@ from bext_workflow.model.json import EMPTY, Document, Json, detach
 from bext_workflow.model.names import NAME_RULE, is_name
 from bext_workflow.model.run import newest_first
 from bext_workflow.model.status import Action, IncidentKind
-from bext_workflow.model.view import EventView, IncidentView, Page, RunView, WhyView, parse_instant
+from bext_workflow.model.view import EventView, IncidentView, Page, RunView, WhyView
 from bext_workflow.model.wait import MAX_SIGNAL_BYTES
 from bext_workflow.ports.clock import Chance, Clock
 from bext_workflow.ports.store import (
@@ -38,7 +38,7 @@ from bext_workflow.service.catalog import Catalog
 from bext_workflow.service.definitions import Definitions
 from bext_workflow.service.engine import Engine, stands_still
 from bext_workflow.service.forking import check_fork, forked_run, forks_space, position, refuse_live, refuse_other_fork
-from bext_workflow.service.paging import checked_cursor, checked_limit, page_of
+from bext_workflow.service.paging import checked_cursor, checked_instant, checked_limit, page_of
 from bext_workflow.service.payloads import check_payload
 from bext_workflow.service.protocols import (
     DEFAULT_LIMIT,
@@ -133,8 +133,8 @@ class Service:
             version=query.version,
             statuses=query.status,
             tags=query.tags,
-            since=_ms(query.since, "since"),
-            until=_ms(query.until, "until"),
+            since=checked_instant(query.since, "since"),
+            until=checked_instant(query.until, "until"),
             incident=query.incident,
         )
         rows = await self._store.runs(wanted, limit=limit + 1, before=checked_cursor(query.cursor))
@@ -413,13 +413,3 @@ def _check_asked(state: State, request: SignalRequest) -> None:
             mend="`approvals approve` or `approvals reject` it",
         )
     check_payload(asked.schema, request.payload, at="$.payload")
-
-
-def _ms(instant: str | None, what: str) -> int | None:
-    if instant is None:
-        return None
-    try:
-        return parse_instant(instant)
-    except ValueError:
-        mend = "use an RFC 3339 instant with its zone, such as 2026-11-30T12:00:00Z"
-        raise UsageError(f"{what} is {instant!r}", mend=mend) from None

@@ -12,7 +12,7 @@ import msgspec
 
 from bext_workflow.model.json import JsonObject
 from bext_workflow.model.view import RunView
-from bext_workflow.service.protocols import Approvals, Operations, Runs, Schedules, Tokens, Workflows
+from bext_workflow.service.protocols import Approvals, Audit, Operations, Runs, Schedules, Tokens, Workflows
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,6 +111,7 @@ class Reached(Protocol):
     schedules: Schedules
     approvals: Approvals
     tokens: Tokens
+    audit: Audit
     url: str | None
 
     async def drive(self, run_id: str, *, wait_ms: int | None) -> RunView:

@@ -125,6 +125,7 @@ async def hosted(folder: Path) -> AsyncIterator[Hosted]:
         schedules=parts.schedules(service, who=current),
         approvals=parts.approvals(service, who=current),
         tokens=parts.tokens(who=current),
+        audit=parts.audit(service),
         access=parts.access(),
         host=host,
     )

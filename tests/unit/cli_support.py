@@ -16,6 +16,7 @@ from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatu
 from bext_workflow.model.view import (
     PAUSED,
     ApprovalView,
+    AuditView,
     Consequence,
     Decision,
     EventView,
@@ -39,6 +40,8 @@ from bext_workflow.service.protocols import (
     DEFAULT_LIMIT,
     Acknowledged,
     Approvals,
+    Audit,
+    AuditQuery,
     CancelPlan,
     CancelRequest,
     CompleteRequest,
@@ -377,6 +380,21 @@ class ShelfTokens:
         return replace(TOKEN_VIEW, state=TokenState.REVOKED)
 
 
+class ShelfAudit:
+    """A page of one act, and then another one."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+
+    async def audit(self, query: AuditQuery) -> Page[AuditView]:
+        self._shelf.answer(query)
+        number = int(query.cursor or 0) + 1
+        act = AuditView(
+            id=number, at=AT, by="token:ci", act="run.cancel", run_id=RUN.run_id, about=None, reason="Ω", data={}
+        )
+        return Page(items=[act], next_cursor=str(number) if number < 2 else None)
+
+
 class ShelfReached:
     def __init__(self, shelf: Shelf, url: str | None) -> None:
         self._shelf = shelf
@@ -386,6 +404,7 @@ class ShelfReached:
         self.schedules: Schedules = ShelfSchedules(shelf)
         self.approvals: Approvals = ShelfApprovals(shelf)
         self.tokens: Tokens = ShelfTokens(shelf)
+        self.audit: Audit = ShelfAudit(shelf)
         self.url: str | None = url
 
     async def drive(self, run_id: str, *, wait_ms: int | None) -> RunView:

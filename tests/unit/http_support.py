@@ -18,6 +18,7 @@ from bext_workflow.model.schedule import CatchUp, Overlap
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
 from bext_workflow.model.view import (
     ApprovalView,
+    AuditView,
     Consequence,
     EventView,
     FireView,
@@ -39,6 +40,7 @@ from bext_workflow.service.protocols import (
     DEFAULT_FIRES,
     DEFAULT_LIMIT,
     Acknowledged,
+    AuditQuery,
     CancelPlan,
     CancelRequest,
     CompleteRequest,
@@ -73,6 +75,10 @@ TOKEN_VIEW = TokenView(
     created_by="ada",
     expires_at=NOW,
     revoked_at=None,
+)
+
+AUDIT_VIEW = AuditView(
+    id=7, at=NOW, by="token:ci", act="run.cancel", run_id="r-1", about=None, reason="twice", data={"n": 2**60}
 )
 
 APPROVAL = ApprovalView(
@@ -327,6 +333,10 @@ class MemoryService:
             raise NotFound(f"no token {token!r}")
         return TOKEN_VIEW
 
+    async def audit(self, query: AuditQuery) -> Page[AuditView]:
+        self._ask("audit", query)
+        return Page(items=[AUDIT_VIEW], next_cursor="7")
+
     async def guarded(self) -> bool:
         return bool(self.callers)
 
@@ -394,7 +404,7 @@ def app_over(
     service: MemoryService, *, allowed_hosts: Sequence[str] = (), max_body_bytes: int = 1024 * 1024
 ) -> HttpApp:
     return create_http_app(
-        Services(service, service, service, service, service, service, service, service),
+        Services(*(service,) * 7, access=service, host=service),
         metrics=lambda: "bext_up 1\n",
         allowed_hosts=allowed_hosts,
         max_body_bytes=max_body_bytes,

@@ -18,6 +18,7 @@ from bext_workflow.model.origin import ForkedFrom
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
 from bext_workflow.model.view import RunView, StepView
 from bext_workflow.service.protocols import (
+    AuditQuery,
     CancelRequest,
     CompleteRequest,
     DecideRequest,
@@ -229,6 +230,23 @@ def test_a_token_is_shown_once_with_what_it_may(capfd: Captured) -> None:
 )
 def test_what_makes_no_token(words: list[str]) -> None:
     assert call(Shelf(), "tokens", "create", *words) == 2
+
+
+def test_the_audit_is_listed_and_exported(capfd: Captured) -> None:
+    shelf = Shelf()
+    words = ["--run", "0193", "--by", "token:ci", "--act", "run.cancel", "--since", "2026-11-30T00:00:00Z"]
+    assert call(shelf, "-o", "table", "audit", "list", *words, "--limit", "1") == 0
+    told = capfd.readouterr()
+    assert "token:ci" in told.out
+    assert "there is more: --cursor 1" in told.err
+
+    assert call(shelf, "audit", "export", *words) == 0
+    lines = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [(line["id"], line["reason"]) for line in lines] == [(1, "Ω"), (2, "Ω")]
+
+    wanted = AuditQuery(run_id="0193", by="token:ci", act="run.cancel", since="2026-11-30T00:00:00.000Z")
+    exported = replace(wanted, oldest_first=True, limit=500)
+    assert shelf.asked == [replace(wanted, limit=1), exported, replace(exported, cursor="1")]
 
 
 def test_tokens_are_listed_and_revoked(capfd: Captured) -> None:

@@ -25,6 +25,7 @@ from bext_workflow.model.access import ANONYMOUS
 from bext_workflow.model.json import Json
 from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
 from bext_workflow.service.protocols import (
+    AuditQuery,
     CancelRequest,
     CompleteRequest,
     DecideRequest,
@@ -36,7 +37,17 @@ from bext_workflow.service.protocols import (
     StartRequest,
     TokenRequest,
 )
-from tests.unit.http_support import TOKEN, TOKEN_VIEW, URL, MemoryService, app_over, each_error, run_view
+from tests.unit.http_support import (
+    AUDIT_VIEW,
+    NOW,
+    TOKEN,
+    TOKEN_VIEW,
+    URL,
+    MemoryService,
+    app_over,
+    each_error,
+    run_view,
+)
 
 
 @pytest.fixture
@@ -132,6 +143,14 @@ async def test_tokens_are_made_listed_and_revoked(client: HttpClient, service: M
     assert (made.token, made.made) == ("bext_text", TOKEN_VIEW)
     assert list(await client.tokens()) == [await client.revoke_token("ci", "lost")] == [TOKEN_VIEW]
     assert service.asked == [("create_token", request), ("tokens", None), ("revoke_token", ("ci", "lost"))]
+
+
+async def test_the_audit_is_asked_for_what_was_said(client: HttpClient, service: MemoryService) -> None:
+    query = AuditQuery(run_id="r-1", by="token:ci", act="run.cancel", since=NOW, oldest_first=True, limit=9, cursor="3")
+    page = await client.audit(query)
+    await client.audit(AuditQuery())
+    assert (page.items, page.next_cursor) == ([AUDIT_VIEW], "7")
+    assert service.asked == [("audit", query), ("audit", AuditQuery())]
 
 
 async def test_who_is_not_known_is_told_so(client: HttpClient, service: MemoryService) -> None:
@@ -413,7 +432,7 @@ async def test_a_wait_that_is_over_gives_the_run_as_it_is(client: HttpClient) ->
 
 async def test_a_face_over_a_client_is_the_face_itself(client: HttpClient, service: MemoryService) -> None:
     """The client is a service like any other: two hops say what one says."""
-    app = create_http_app(Services(client, client, client, client, client, client, service, service), metrics=str)
+    app = create_http_app(Services(*(client,) * 7, access=service, host=service), metrics=str)
 
     async with client_of(app) as twice:
         assert await twice.get("r-1") == await client.get("r-1")

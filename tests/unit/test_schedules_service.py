@@ -10,7 +10,8 @@ from bext_workflow.errors import Conflict, NotFound, StartKeyReused, UsageError
 from bext_workflow.model.json import loads
 from bext_workflow.model.schedule import SlotResult
 from bext_workflow.model.view import FireView, instant
-from bext_workflow.ports.store import AuditRow, RunFilter
+from bext_workflow.ports.audit import AuditRow
+from bext_workflow.ports.store import RunFilter
 from bext_workflow.service.engine import StoreEngine
 from bext_workflow.service.protocols import StartRequest, TriggerRequest
 from bext_workflow.service.schedules import ScheduleService

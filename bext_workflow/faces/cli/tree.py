@@ -81,6 +81,15 @@ _TOKENS = LazyGroup(
     },
 )
 
+_AUDIT = LazyGroup(
+    "audit",
+    help="Who did what, when and why.",
+    children={
+        "list": Lazy(f"{_HERE}.audit:list_audit", "List what persons and programs have done, newest first."),
+        "export": Lazy(f"{_HERE}.audit:export", "Write all of it to stdout, oldest first: one JSON object a line."),
+    },
+)
+
 _PLUGINS = LazyGroup(
     "plugins",
     help="The plugins that the config names.",
@@ -140,6 +149,7 @@ root = LazyGroup(
         "workflows": _WORKFLOWS,
         "plugins": _PLUGINS,
         "tokens": _TOKENS,
+        "audit": _AUDIT,
         "db": _DB,
         "config": _CONFIG,
     },

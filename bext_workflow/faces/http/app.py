@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 from bext_workflow.errors import BextError, NotFound
 from bext_workflow.faces.http.access import Gate, mount_behind
 from bext_workflow.faces.http.approvals import ApprovalRoutes
+from bext_workflow.faces.http.audit import AuditRoutes
 from bext_workflow.faces.http.catalog import CatalogRoutes
 from bext_workflow.faces.http.guard import Guard
 from bext_workflow.faces.http.incidents import IncidentRoutes
@@ -27,6 +28,7 @@ from bext_workflow.faces.http.tokens import TokenRoutes
 from bext_workflow.service.protocols import (
     Access,
     Approvals,
+    Audit,
     HostView,
     Operations,
     Runs,
@@ -63,6 +65,7 @@ class Services(NamedTuple):
     schedules: Schedules
     approvals: Approvals
     tokens: Tokens
+    audit: Audit
     access: Access
     host: HostView
 
@@ -86,6 +89,7 @@ def create_http_app(
         ScheduleRoutes(given.schedules).router(),
         ApprovalRoutes(given.approvals).router(),
         TokenRoutes(given.tokens).router(),
+        AuditRoutes(given.audit).router(),
     )
     app = Described(
         title="bext-workflow",

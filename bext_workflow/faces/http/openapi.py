@@ -15,6 +15,7 @@ from bext_workflow.model.access import Right
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.view import (
     ApprovalView,
+    AuditView,
     EventView,
     FireView,
     IncidentView,
@@ -50,6 +51,7 @@ SHAPES: Sequence[Json] = (
     HoldBody,
     IncidentView,
     Page[ApprovalView],
+    Page[AuditView],
     Page[EventView],
     Page[FireView],
     Page[IncidentView],

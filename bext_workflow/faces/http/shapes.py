@@ -14,7 +14,7 @@ Version: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=INT_MAX)]
 Seq: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=INT_MAX)]
 Limit: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=MAX_LIMIT)]
 Tag: TypeAlias = Annotated[str, msgspec.Meta(description="`key=value`; a run must have all that are given")]
-Instant: TypeAlias = Annotated[str, msgspec.Meta(description="RFC 3339, bounds `created_at`")]
+Instant: TypeAlias = Annotated[str, msgspec.Meta(description="RFC 3339, bounds when it was")]
 Duration: TypeAlias = Annotated[str, msgspec.Meta(description="such as `500ms`, `30s`, `1m`; at most 60 s count")]
 
 
@@ -101,6 +101,20 @@ class ApprovalsParameters(msgspec.Struct, frozen=True, kw_only=True):
 
     run_id: str | None = None
     open_only: bool = True
+    limit: Limit = DEFAULT_LIMIT
+    cursor: str | None = None
+
+
+class AuditParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which acts; `oldest_first` turns the list round."""
+
+    run_id: str | None = None
+    about: Annotated[str | None, msgspec.Meta(description="such as `schedule:nightly` or `token:ci`")] = None
+    by: str | None = None
+    act: Annotated[str | None, msgspec.Meta(description="such as `run.cancel`")] = None
+    since: Instant | None = None
+    until: Instant | None = None
+    oldest_first: bool = False
     limit: Limit = DEFAULT_LIMIT
     cursor: str | None = None
 

@@ -25,9 +25,8 @@ def post(connection: sqlite3.Connection, seat: Seat, run_id: str, judge: Judge, 
         n = run.inbox + 1
         data = act.data.decode()
         connection.execute(_SQL["insert_act"], (run.rid, n, at, act.kind, act.by, data))
-        if act.name:
-            entry = AuditEntry(name=act.name, by=act.by, reason=act.reason, data=act.data)
-            audit(connection, entry, at=at, run_id=run_id)
+        if act.audit is not None:
+            audit(connection, act.audit, at=at, run_id=run_id)
         connection.execute(_SQL["count_act"], {"n": n, "at": at, "rid": run.rid})
     return Posted(n, owner)
 

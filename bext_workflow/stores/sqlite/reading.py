@@ -5,10 +5,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
+from msgspec.structs import asdict
+
 from bext_workflow.errors import NotFound
 from bext_workflow.model.json import dumps
 from bext_workflow.model.status import LIVE, IncidentKind, WorkflowStatus
-from bext_workflow.ports.store import ApprovalRow, AuditRow, EventRow, InboxRow, IncidentRow, Loaded, RunFilter, RunRow
+from bext_workflow.ports.audit import AuditFilter, AuditRow
+from bext_workflow.ports.store import ApprovalRow, EventRow, InboxRow, IncidentRow, Loaded, RunFilter, RunRow
 from bext_workflow.stores.sqlite import queries
 from bext_workflow.stores.sqlite.connection import snapshot
 from bext_workflow.stores.sqlite.rows import act_of, approval_of, audit_of, event_of, incident_of, run_of
@@ -112,9 +115,17 @@ def approval(connection: sqlite3.Connection, prefix: str) -> list[ApprovalRow]:
     return [approval_of(row) for row in connection.execute(_SQL["approval"], {"prefix": prefix})]
 
 
-def audit(connection: sqlite3.Connection, limit: int, before: int | None) -> list[AuditRow]:
-    given = (_LAST_NUMBER if before is None else before, limit)
-    return [audit_of(row) for row in connection.execute(_SQL["audit"], given)]
+def audit(
+    connection: sqlite3.Connection, wanted: AuditFilter, limit: int, before: int | None, after: int | None
+) -> list[AuditRow]:
+    kind = "audit_of_run" if wanted.run_id is not None else "audit"
+    given = {
+        **asdict(wanted),
+        "before": _LAST_NUMBER if before is None else before,
+        "after": after,
+        "limit": limit,
+    }
+    return [audit_of(row) for row in connection.execute(_SQL[kind if after is None else f"{kind}_after"], given)]
 
 
 def definition(

@@ -6,7 +6,8 @@ import sqlite3
 
 from bext_workflow.model.json import dumps, loads
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
-from bext_workflow.ports.store import ApprovalRow, AuditRow, EventRow, HostRow, InboxRow, IncidentRow, RunRow
+from bext_workflow.ports.audit import AuditRow
+from bext_workflow.ports.store import ApprovalRow, EventRow, HostRow, InboxRow, IncidentRow, RunRow
 
 _STATUSES = {status.value: status for status in WorkflowStatus}
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from bext_workflow.model.status import IncidentKind
+from bext_workflow.ports.audit import ALL, AuditFilter, AuditRow
 from bext_workflow.ports.hosting import Hear, Profile, Schema
 from bext_workflow.ports.store import (
     Amend,
     ApprovalRow,
     AuditEntry,
-    AuditRow,
     Claimed,
     EventRow,
     HostRow,
@@ -186,8 +186,10 @@ class SqliteStore:
     async def approval(self, prefix: str) -> Sequence[ApprovalRow]:
         return await self._read(partial(reading.approval, prefix=prefix))
 
-    async def audit(self, *, limit: int, before: int | None = None) -> Sequence[AuditRow]:
-        return await self._read(partial(reading.audit, limit=limit, before=before))
+    async def audit(
+        self, wanted: AuditFilter = ALL, *, limit: int, before: int | None = None, after: int | None = None
+    ) -> Sequence[AuditRow]:
+        return await self._read(partial(reading.audit, wanted=wanted, limit=limit, before=before, after=after))
 
     # Access tokens
 

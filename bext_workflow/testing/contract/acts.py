@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from bext_workflow.errors import Conflict, NotFound
-from bext_workflow.ports.store import Act, AuditRow, InboxRow, Loaded, Posted, Store
+from bext_workflow.ports.audit import AuditFilter, AuditRow
+from bext_workflow.ports.store import Act, AuditEntry, InboxRow, Loaded, Posted, Store
 from bext_workflow.testing.contract.base import (
     SERVED,
     TRICKY_TEXT,
@@ -25,7 +26,8 @@ from bext_workflow.testing.contract.base import (
     started,
 )
 
-ACT = Act(kind="resolve", name="incident.resolve", by="ada@example", data=TRICKY_TEXT, reason="asked “the bank”")
+RESOLVED = AuditEntry(name="incident.resolve", by="ada@example", reason="asked “the bank”", data=TRICKY_TEXT)
+ACT = Act(kind="resolve", by="ada@example", data=TRICKY_TEXT, audit=RESOLVED)
 
 
 def forbid(_: Loaded) -> Act:
@@ -79,10 +81,10 @@ class ActsContract(StoreCase):
         assert list(await store.audit(limit=9)) == []
         assert await store.post(run.run_id, judged(), at=1_100) == Posted(1, None)
 
-    async def test_act_without_a_name_is_no_persons_and_not_in_the_audit(self, store: Store) -> None:
+    async def test_act_without_an_audit_entry_is_no_persons(self, store: Store) -> None:
         run = await started(store)
 
-        await store.post(run.run_id, judged(replace(ACT, name="")), at=1_100)
+        await store.post(run.run_id, judged(replace(ACT, audit=None)), at=1_100)
 
         assert len((await store.load(run.rid)).inbox) == 1
         assert list(await store.audit(limit=9)) == []
@@ -144,3 +146,40 @@ class ActsContract(StoreCase):
         rest = await store.audit(limit=9, before=first[-1].id)
 
         assert [audit.at for audit in [*first, *rest]] == [5, 4, 3, 2, 1]
+
+    async def test_audit_is_listed_oldest_first_from_a_row_on(self, store: Store) -> None:
+        run = await started(store)
+        for at in range(1, 6):
+            await store.post(run.run_id, judged(), at=at)
+
+        first = await store.audit(limit=2, after=0)
+        rest = await store.audit(limit=9, after=first[-1].id)
+
+        assert [audit.at for audit in [*first, *rest]] == [1, 2, 3, 4, 5]
+
+    @pytest.mark.parametrize(
+        ("wanted", "found"),
+        [
+            (AuditFilter(), [1, 2, 3, 4]),
+            (AuditFilter(run_id=run_id(1)), [1, 2]),
+            (AuditFilter(run_id=""), []),
+            (AuditFilter(by="bob"), [2]),
+            (AuditFilter(name="run.cancel"), [1, 2, 3]),
+            (AuditFilter(about="schedule:nightly"), [4]),
+            (AuditFilter(since=2, until=4), [2, 3]),
+            (AuditFilter(run_id=run_id(1), by="ada", name="run.cancel", since=1, until=2), [1]),
+            (AuditFilter(run_id=run_id(2), by="bob"), []),
+        ],
+    )
+    async def test_audit_is_filtered_by_all_that_is_given(
+        self, store: Store, wanted: AuditFilter, found: list[int]
+    ) -> None:
+        first, second = [await started(store, number) for number in (1, 2)]
+        await store.post(first.run_id, judged(), at=1)
+        await store.post(first.run_id, judged(replace(ACT, audit=AuditEntry(name="run.cancel", by="bob"))), at=2)
+        await store.post(second.run_id, judged(), at=3)
+        entry = AuditEntry(name="schedule.pause", by="ada", about="schedule:nightly")
+        await store.amend_schedule("nightly", lambda row: replace(row, paused=True), at=4, audit=entry)
+
+        assert [audit.at for audit in await store.audit(wanted, limit=9, after=0)] == found
+        assert [audit.at for audit in await store.audit(wanted, limit=9)] == found[::-1]

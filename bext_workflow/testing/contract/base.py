@@ -11,6 +11,7 @@ from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.ports.store import (
     Act,
     Append,
+    AuditEntry,
     Committed,
     Create,
     HostRow,
@@ -110,9 +111,12 @@ def parked(wake_at: int | None, status: WorkflowStatus = WorkflowStatus.RUNNING)
     return Index(status=status, step="reserve_stock", wake_at=wake_at, started_at=CREATED_AT, release=True)
 
 
+CANCELLED = AuditEntry(name="run.cancel", by="ada", reason="ordered twice", data=b'{"compensate":true}')
+
+
 def judged(act: Act | None = None) -> Judge:
     """A judge that finds nothing against it."""
-    found = act or Act(kind="cancel", name="run.cancel", by="ada", data=b'{"compensate":true}', reason="ordered twice")
+    found = act or Act(kind="cancel", by="ada", data=b'{"compensate":true}', audit=CANCELLED)
     return lambda _: found
 
 

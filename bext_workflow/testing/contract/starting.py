@@ -5,9 +5,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from bext_workflow.model.status import WorkflowStatus
+from bext_workflow.ports.audit import AuditRow
 from bext_workflow.ports.store import (
     AuditEntry,
-    AuditRow,
     Committed,
     Create,
     EventRow,

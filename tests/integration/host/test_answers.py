@@ -12,7 +12,7 @@ import pytest
 
 from bext_workflow.errors import BextError, Conflict, NotFound, UsageError, WorkflowError
 from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
-from bext_workflow.model.json import Json
+from bext_workflow.model.json import Json, loads
 from bext_workflow.model.outcome import StepOutcome
 from bext_workflow.model.policy import OnExhausted, RetryPolicy
 from bext_workflow.model.run import WorkflowRun
@@ -220,6 +220,9 @@ async def test_an_answer_while_no_host_is_there_waits_in_the_inbox(case: Case, t
         assert await alone.status(run_id) is status
         (audited,) = await alone.store.audit(limit=10)
         assert (audited.name, audited.by, audited.run_id, audited.reason) == ("incident.resolve", "ann", run_id, NOTE)
+        told = loads(audited.data)
+        assert (told["before"]["status"], told["asked"]["action"]) == (status, case.action)
+        assert told["after"]["status"] in set(WorkflowStatus)
         with pytest.raises(Conflict, match="not open"):
             await alone.resolve(run_id, case.action)
     async with jumping(served, clock, path) as hosted:

@@ -76,7 +76,32 @@ SELECT * FROM approvals WHERE id >= :prefix AND id < :prefix || char(1114111)
 ORDER BY id = :prefix DESC, closed_at IS NOT NULL, id LIMIT 2;
 
 -- name: audit
-SELECT id, at, by, name, run_id, about, reason, CAST(data AS BLOB) FROM audit WHERE id < ? ORDER BY id DESC LIMIT ?;
+SELECT id, at, by, name, run_id, about, reason, CAST(data AS BLOB) FROM audit
+WHERE id < :before
+    AND (:about IS NULL OR about = :about) AND (:by IS NULL OR by = :by) AND (:name IS NULL OR name = :name)
+    AND (:since IS NULL OR at >= :since) AND (:until IS NULL OR at < :until)
+ORDER BY id DESC LIMIT :limit;
+
+-- name: audit_after
+SELECT id, at, by, name, run_id, about, reason, CAST(data AS BLOB) FROM audit
+WHERE id > :after
+    AND (:about IS NULL OR about = :about) AND (:by IS NULL OR by = :by) AND (:name IS NULL OR name = :name)
+    AND (:since IS NULL OR at >= :since) AND (:until IS NULL OR at < :until)
+ORDER BY id LIMIT :limit;
+
+-- name: audit_of_run
+SELECT id, at, by, name, run_id, about, reason, CAST(data AS BLOB) FROM audit
+WHERE run_id = :run_id AND run_id <> '' AND id < :before
+    AND (:about IS NULL OR about = :about) AND (:by IS NULL OR by = :by) AND (:name IS NULL OR name = :name)
+    AND (:since IS NULL OR at >= :since) AND (:until IS NULL OR at < :until)
+ORDER BY id DESC LIMIT :limit;
+
+-- name: audit_of_run_after
+SELECT id, at, by, name, run_id, about, reason, CAST(data AS BLOB) FROM audit
+WHERE run_id = :run_id AND run_id <> '' AND id > :after
+    AND (:about IS NULL OR about = :about) AND (:by IS NULL OR by = :by) AND (:name IS NULL OR name = :name)
+    AND (:since IS NULL OR at >= :since) AND (:until IS NULL OR at < :until)
+ORDER BY id LIMIT :limit;
 
 -- name: definition
 SELECT CAST(body AS BLOB) FROM definitions

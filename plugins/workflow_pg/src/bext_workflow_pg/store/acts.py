@@ -27,9 +27,8 @@ async def post(connection: Connection, wakeups: Wakeups, run_id: str, judge: Jud
         return Posted(run.inbox, owner)
     n = run.inbox + 1
     await connection.execute(_SQL["post"], rid, n, at, act.kind, act.by, act.data.decode())
-    if act.name:
-        entry = AuditEntry(name=act.name, by=act.by, reason=act.reason, data=act.data)
-        await audit(connection, entry, at=at, run_id=run_id)
+    if act.audit is not None:
+        await audit(connection, act.audit, at=at, run_id=run_id)
     await wakeups.tell(connection, owner)
     return Posted(n, owner)
 

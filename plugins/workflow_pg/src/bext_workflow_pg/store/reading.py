@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import asyncpg
+from msgspec.structs import astuple
 
 from bext_workflow.errors import NotFound
 from bext_workflow.model.json import dumps
 from bext_workflow.model.status import LIVE, IncidentKind, WorkflowStatus
-from bext_workflow.ports.store import ApprovalRow, AuditRow, EventRow, IncidentRow, Loaded, RunFilter, RunRow
+from bext_workflow.ports.audit import AuditFilter, AuditRow
+from bext_workflow.ports.store import ApprovalRow, EventRow, IncidentRow, Loaded, RunFilter, RunRow
 from bext_workflow_pg.store import queries
 from bext_workflow_pg.store.connections import Connection
 from bext_workflow_pg.store.rows import approval_of, audit_of, incident_of, loaded_of, run_of
@@ -88,8 +90,16 @@ async def approval(connection: Connection, prefix: str) -> list[ApprovalRow]:
     return [approval_of(row) for row in await connection.fetch(_SQL["approval"], prefix)]
 
 
-async def audit(connection: Connection, limit: int, before: int | None) -> list[AuditRow]:
-    rows = await connection.fetch(_SQL["audit"], _LAST_NUMBER if before is None else before, limit)
+async def audit(
+    connection: Connection, wanted: AuditFilter, limit: int, before: int | None, after: int | None
+) -> list[AuditRow]:
+    kind = "audit_of_run" if wanted.run_id is not None else "audit"
+    rows = await connection.fetch(
+        _SQL[kind if after is None else f"{kind}_after"],
+        (_LAST_NUMBER if before is None else before) if after is None else after,
+        limit,
+        *astuple(wanted),
+    )
     return [audit_of(row) for row in rows]
 
 

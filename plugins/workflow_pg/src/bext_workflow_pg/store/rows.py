@@ -7,9 +7,9 @@ import asyncpg
 from bext_workflow.model.json import dumps, loads
 from bext_workflow.model.schedule import SlotResult
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
+from bext_workflow.ports.audit import AuditRow
 from bext_workflow.ports.store import (
     ApprovalRow,
-    AuditRow,
     EventRow,
     HostRow,
     InboxRow,

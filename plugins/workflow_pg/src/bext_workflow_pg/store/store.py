@@ -11,12 +11,12 @@ import msgspec
 
 from bext_workflow.errors import ConfigError, StoreUnavailable
 from bext_workflow.model.status import IncidentKind
+from bext_workflow.ports.audit import ALL, AuditFilter, AuditRow
 from bext_workflow.ports.hosting import Hear, Profile, Schema
 from bext_workflow.ports.store import (
     Amend,
     ApprovalRow,
     AuditEntry,
-    AuditRow,
     Claimed,
     EventRow,
     HostRow,
@@ -222,8 +222,10 @@ class PostgresStore:
     async def approval(self, prefix: str) -> Sequence[ApprovalRow]:
         return await self._read(partial(reading.approval, prefix=prefix))
 
-    async def audit(self, *, limit: int, before: int | None = None) -> Sequence[AuditRow]:
-        return await self._read(partial(reading.audit, limit=limit, before=before))
+    async def audit(
+        self, wanted: AuditFilter = ALL, *, limit: int, before: int | None = None, after: int | None = None
+    ) -> Sequence[AuditRow]:
+        return await self._read(partial(reading.audit, wanted=wanted, limit=limit, before=before, after=after))
 
     # Access tokens
 

@@ -158,6 +158,8 @@ CREATE TABLE audit (
     data text NOT NULL
 );
 
+CREATE INDEX audit_run ON audit (run_id, id) WHERE run_id <> '';
+
 -- Access tokens, by the hash of what their holders send. A row stays when its token is revoked.
 CREATE TABLE tokens (
     id text COLLATE "C" PRIMARY KEY,

@@ -73,7 +73,31 @@ ORDER BY id = $1 DESC, closed_at IS NOT NULL, id LIMIT 2;
 
 -- name: audit
 SELECT id, at, by, name, run_id, about, reason, convert_to(data, 'UTF8') AS data FROM audit
-WHERE id < $1 ORDER BY id DESC LIMIT $2;
+WHERE $3::text IS NULL AND id < $1
+    AND ($4::text IS NULL OR about = $4) AND ($5::text IS NULL OR by = $5) AND ($6::text IS NULL OR name = $6)
+    AND ($7::bigint IS NULL OR at >= $7) AND ($8::bigint IS NULL OR at < $8)
+ORDER BY id DESC LIMIT $2;
+
+-- name: audit_after
+SELECT id, at, by, name, run_id, about, reason, convert_to(data, 'UTF8') AS data FROM audit
+WHERE $3::text IS NULL AND id > $1
+    AND ($4::text IS NULL OR about = $4) AND ($5::text IS NULL OR by = $5) AND ($6::text IS NULL OR name = $6)
+    AND ($7::bigint IS NULL OR at >= $7) AND ($8::bigint IS NULL OR at < $8)
+ORDER BY id LIMIT $2;
+
+-- name: audit_of_run
+SELECT id, at, by, name, run_id, about, reason, convert_to(data, 'UTF8') AS data FROM audit
+WHERE run_id = $3 AND run_id <> '' AND id < $1
+    AND ($4::text IS NULL OR about = $4) AND ($5::text IS NULL OR by = $5) AND ($6::text IS NULL OR name = $6)
+    AND ($7::bigint IS NULL OR at >= $7) AND ($8::bigint IS NULL OR at < $8)
+ORDER BY id DESC LIMIT $2;
+
+-- name: audit_of_run_after
+SELECT id, at, by, name, run_id, about, reason, convert_to(data, 'UTF8') AS data FROM audit
+WHERE run_id = $3 AND run_id <> '' AND id > $1
+    AND ($4::text IS NULL OR about = $4) AND ($5::text IS NULL OR by = $5) AND ($6::text IS NULL OR name = $6)
+    AND ($7::bigint IS NULL OR at >= $7) AND ($8::bigint IS NULL OR at < $8)
+ORDER BY id LIMIT $2;
 
 -- name: definition
 SELECT convert_to(body, 'UTF8') FROM definitions
