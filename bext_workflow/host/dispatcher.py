@@ -29,6 +29,12 @@ from bext_workflow.ports.store import Append, Claimed, RunRow, Stale
 
 CLAIM_BATCH = 200
 _CRASH_PAUSE_MS = 1_000
+SWEEP_MS = 10_000
+"""How often a host looks whether it drives all that is its own."""
+
+_AGAIN_MS = 1_000
+"""When to ask a store again that did not answer."""
+
 _CLAIMED_ELSEWHERE_MS = 50
 """When to look again for a run that another host has just taken, or somebody else holds for a moment."""
 
@@ -72,7 +78,8 @@ class Dispatcher:
         self._stated_poll_ms = poll_ms
         self._only = only
         self._active: dict[int, Driver] = {}
-        self._reserved = 0
+        self._starting: set[str] = set()
+        self._sweep_at = 0.0
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -103,20 +110,26 @@ class Dispatcher:
 
     # Room for runs that are started here
 
-    def reserve(self) -> bool:
-        """Takes a place for a run that is about to be created; `begin` or `forget` follows."""
+    def reserve(self, run_id: str) -> bool:
+        """Takes a place for a run that is about to be created; `begin`, `forget` or `missed` follows."""
         if self._shop.draining.is_set() or not self._shop.lease.holds or self._room() <= 0:
             return False
-        self._reserved += 1
+        self._starting.add(run_id)
         return True
 
-    def forget(self) -> None:
+    def forget(self, run_id: str) -> None:
         """Gives the place back."""
-        self._reserved -= 1
+        self._starting.discard(run_id)
+
+    def missed(self, run_id: str) -> None:
+        """Gives the place back of a run that may be there nevertheless: nobody knows what became of its commit (P6)."""
+        self._starting.discard(run_id)
+        self._sweep_at = 0.0
+        self.wake()
 
     def begin(self, held: Held) -> None:
         """Drives a run that this host has just created on a reserved place."""
-        self._reserved -= 1
+        self._starting.discard(held.state.run_id)
         self._launch(held)
 
     # The task
@@ -128,7 +141,7 @@ class Dispatcher:
                 pause_ms = await self._look()
             except StoreUnavailable as error:
                 self._shop.trouble.met("dispatcher", error)
-                pause_ms = self._poll_ms
+                pause_ms = min(self._poll_ms, _AGAIN_MS)
             else:
                 self._shop.trouble.over("dispatcher")
             deadline = self._shop.deadlines.arm(pause_ms, self._wake.set)
@@ -164,6 +177,9 @@ class Dispatcher:
     async def _look(self) -> int:
         """Passes acts on and claims what is due; returns how long nothing more will be, in ms."""
         await self._pass_acts_on()
+        if self._may_claim() and self._shop.clock.monotonic() >= self._sweep_at:
+            await self._take_up_strays()
+            self._sweep_at = self._shop.clock.monotonic() + SWEEP_MS / 1000
         while (room := self._room()) > 0 and self._may_claim():
             wake = await self._shop.store.next_wake(self._served, only=self._only)
             now = self._shop.clock.now()
@@ -195,6 +211,21 @@ class Dispatcher:
             if driver is not None:
                 loaded = await self._shop.store.load(rid, after=driver.seq)
                 driver.poke(loaded.inbox)
+
+    async def _take_up_strays(self) -> None:
+        """Takes up what is the host's and has no driver, nor is about to get one.
+
+        A commit whose answer was lost may go through when it has been given up; and no other host takes a run whose
+        owner lives. Whether an earlier owner had begun something is not known then.
+        """
+        for rid in await self._shop.store.owned(self._shop.lease.host_id):
+            if rid in self._active:
+                continue
+            loaded = await self._shop.store.load(rid)
+            run = loaded.run
+            mine = run.owner == self._shop.lease.host_id and run.run_id not in self._starting
+            if mine and rid not in self._active and self._may_claim():
+                await self._take_up(Claimed(loaded, orphan=run.fence > 1))
 
     async def _take_up(self, claimed: Claimed) -> None:
         """Launches a driver. A run that cannot be read harms nobody else: it is said, and tried again later."""
@@ -279,4 +310,4 @@ class Dispatcher:
         return self._stated_poll_ms or self._shop.store.profile.poll_ms
 
     def _room(self) -> int:
-        return self._concurrency - len(self._active) - self._reserved
+        return self._concurrency - len(self._active) - len(self._starting)

@@ -25,7 +25,6 @@ from bext_workflow.host.driver import Driver
 from bext_workflow.host.family import descendants
 from bext_workflow.host.invoke import Invoker
 from bext_workflow.host.lease import Lease
-from bext_workflow.host.patience import patiently
 from bext_workflow.host.plans import RegistryPlans
 from bext_workflow.host.progress import Held
 from bext_workflow.host.schedules import Schedules
@@ -176,7 +175,7 @@ class Host:
 
         A run that was forked may be of a workflow that is not served here: it waits for a host that does.
         """
-        if not self.plans.has(new.created) or not self._dispatcher.reserve():
+        if not self.plans.has(new.created) or not self._dispatcher.reserve(new.created.run_id):
             result = await self._shop.committer.commit(create_of(new, owner=None))
             self.wake()
             return new, result
@@ -184,7 +183,7 @@ class Host:
         try:
             created = self._shop.committer.submit(create_of(begun, owner=owner))
         except StoreUnavailable:
-            self._dispatcher.forget()
+            self._dispatcher.forget(new.created.run_id)
             raise
         # The run is this host's to drive from its commit on, whether or not whoever asked for it still waits then.
         created.add_done_callback(partial(self._begin, begun, owner))
@@ -309,25 +308,15 @@ class Host:
 
     def _begin(self, begun: NewRun, owner: str, created: asyncio.Future[Result]) -> None:
         """Drives a run that was to be created on a reserved place, if it has been, and is this host's still."""
+        run_id = begun.created.run_id
         if created.cancelled() or self._tasks is None or owner != self.host_id:
-            self._dispatcher.forget()
+            self._dispatcher.forget(run_id)
         elif isinstance(created.exception(), StoreUnavailable):
-            self._tasks.start_soon(self._begin_if_there, begun, owner)
+            self._dispatcher.missed(run_id)
         elif created.exception() is None and isinstance(result := created.result(), Committed):
             self._dispatcher.begin(self._held(begun, result.rid))
         else:
-            self._dispatcher.forget()
-
-    async def _begin_if_there(self, begun: NewRun, owner: str) -> None:
-        """An answer was lost, perhaps of a commit that went through (P6): its run would have an owner and no driver."""
-        await self._shop.trouble.past()
-        find = partial(self._store.find, begun.created.run_id, limit=1)
-        for row in await patiently(self._clock, find):
-            if owner != self.host_id:
-                break
-            self._dispatcher.begin(self._held(begun, row.rid))
-            return
-        self._dispatcher.forget()
+            self._dispatcher.forget(run_id)
 
     def _spawn(self, driver: Driver) -> None:
         if self._drivers is None:

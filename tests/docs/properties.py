@@ -19,7 +19,7 @@ GUARANTEES = ROOT / "docs" / "guarantees.md"
 SUITES = ("tests", "plugins", "bext_workflow/testing")
 
 STAGE = (*range(1, 42), 43, *range(46, 51))
-"""What one host on the embedded store reaches."""
+"""Those that hosts reach so far, on both stores."""
 
 _ID = re.compile(r"(?<![A-Za-z0-9])[Pp]([0-9]{1,2})(?:[–-]P([0-9]{1,2}))?(?![A-Za-z0-9])")
 """`P7`, the range `P8–P20`, and `p7` in the name of a test."""

@@ -82,5 +82,9 @@ def with_acts(connection: sqlite3.Connection, owner: str) -> Sequence[int]:
     return [rid for (rid,) in connection.execute(_SQL["with_acts"], (owner,))]
 
 
+def owned(connection: sqlite3.Connection, owner: str) -> Sequence[int]:
+    return [rid for (rid,) in connection.execute(_SQL["owned"], (owner,))]
+
+
 def _json(values: Collection[object]) -> str:
     return dumps(list(values)).decode()

@@ -131,6 +131,9 @@ class SqliteStore:
     async def with_acts(self, owner: str) -> Sequence[int]:
         return await self._write(partial(claims.with_acts, owner=owner))
 
+    async def owned(self, owner: str) -> Sequence[int]:
+        return await self._write(partial(claims.owned, owner=owner))
+
     async def load(self, rid: int, *, after: int = 0) -> Loaded:
         return await self._read(partial(reading.load, rid=rid, after=after))
 

@@ -283,6 +283,17 @@ class DrivingContract(StoreCase):
         assert await store.next_wake(SERVED) is None
         assert await claimed_ids(store, now=10**12) == []
 
+    async def test_owned_names_the_owners_runs(self, store: Store, other: Store) -> None:
+        """Due or not, of whatever workflow; not those of others, and not what was given back."""
+        waiting = replace(creation(2).index, wake_at=None)
+        one, two, _, back = await committed(
+            store, creation(1), replace(creation(2), index=waiting), creation(3, owner="host-b"), creation(4)
+        )
+        await committed(store, following(back, index=ended()))
+
+        assert list(await store.owned("host-a")) == [one.rid, two.rid]
+        assert list(await other.owned("host-c")) == []
+
     async def test_with_acts_names_the_owners_runs_that_have_any(self, store: Store) -> None:
         one, two, three = await committed(store, creation(1), creation(2), creation(3, owner="host-b"))
         assert list(await store.with_acts("host-a")) == []

@@ -11,6 +11,7 @@ from asyncio import StreamReader, StreamWriter
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from enum import Enum
 from struct import unpack
 
 import msgspec
@@ -23,12 +24,20 @@ _SSL_REQUEST = 80877103
 _LOST = (OSError, asyncio.IncompleteReadError)
 
 
+class Loss(Enum):
+    """What is lost of an exchange: all of it, its answer, or the time in which somebody waits for it."""
+
+    BEFORE = "before"
+    AFTER = "after"
+    LATE = "late"
+
+
 class Cut(msgspec.Struct, frozen=True):
-    """The `nth` exchange of that name is lost; `after`: the server has had it, and only the answer is lost."""
+    """The `nth` exchange of that name, and how it gets lost. One that is late is held until `Proxy.release`."""
 
     name: str
     nth: int
-    after: bool
+    loss: Loss
 
 
 class Proxy:
@@ -46,6 +55,8 @@ class Proxy:
         """What each exchange is held up."""
         self.refuses = False
         """New connections are closed at once."""
+        self.release = asyncio.Event()
+        """Set: what was to be late goes on."""
         self.flowing = asyncio.Event()
         """While it is not set nothing gets through, either way, and no connection is closed."""
         self.flowing.set()
@@ -96,6 +107,7 @@ class _Link:
         self._server, self._to_server = server, to_server
         self._statements: dict[bytes, str] = {}
         self._drops_answer = False
+        self._answered = asyncio.Event()
 
     async def run(self) -> None:
         try:
@@ -155,11 +167,18 @@ class _Link:
             await asyncio.sleep(self._proxy.delay_s)
         await self._proxy.flowing.wait()
         cut = self._proxy.next(name)
+        match None if cut is None else cut.loss:
+            case Loss.BEFORE:
+                self.abort()
+                return
+            case Loss.LATE:
+                await self._proxy.release.wait()
+            case Loss.AFTER | None:
+                pass
         self._drops_answer = cut is not None
-        if cut is not None and not cut.after:
-            self.abort()
-        else:
-            self._to_server.write(exchange)
+        self._to_server.write(exchange)
+        if cut is not None:
+            await self._answered.wait()
 
     async def _back(self) -> None:
         while True:
@@ -168,6 +187,7 @@ class _Link:
             if not self._drops_answer:
                 self._to_client.write(kind + (len(body) + 4).to_bytes(4, "big") + body)
             elif kind == b"Z":
+                self._answered.set()
                 self.abort()
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from bext_workflow.errors import StoreUnavailable
 from bext_workflow.model.status import WorkflowStatus
-from bext_workflow.service.protocols import SignalRequest
+from bext_workflow.service.protocols import RunQuery, SignalRequest
 from plugins.workflow_pg.tests.databases import at, fresh_database, run_sql
 from plugins.workflow_pg.tests.errand import Errand
 from plugins.workflow_pg.tests.hosted import SETTINGS, Desk, Hosted, hosting, opened
@@ -57,6 +57,21 @@ class Wired:
         await until(lambda: self._waits(run_id))
         request = SignalRequest(name="go", payload=1, id="s-1")
         await until(lambda: answered(self.hosted.service.signal(run_id, request)))
+
+    async def looked(self, times: int) -> None:
+        """Waits until the host has looked so often for what is due."""
+        before = self.proxy.exchanges["next_wake"]
+        async with within():
+            while self.proxy.exchanges["next_wake"] < before + times:  # noqa: ASYNC110 — the proxy counts
+                await asyncio.sleep(_PAUSE_S)
+
+    async def until_runs(self, count: int) -> None:
+        """Waits until there are so many runs."""
+
+        async def there() -> bool:
+            return len((await self.desk.service.list(RunQuery())).items) == count
+
+        await until(there)
 
     async def _waits(self, run_id: str) -> bool:
         return (await self.desk.service.get(run_id)).status is WorkflowStatus.WAITING

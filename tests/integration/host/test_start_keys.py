@@ -81,7 +81,7 @@ async def test_many_at_once_with_one_key_are_one_run() -> None:
         assert len(set(started)) == 1
         await hosted.settled(started[0])
         assert calls.made == ["pack"]
-        assert hosted.host._dispatcher._reserved == 0
+        assert hosted.host._dispatcher._starting == set()
 
 
 async def test_many_at_once_with_one_key_and_two_minds_are_one_run_and_refusals() -> None:
@@ -129,4 +129,4 @@ async def test_a_start_that_makes_no_sense_is_refused_in_words(
         with pytest.raises(error, match=match):
             await hosted.service.start(request_)
         assert (await hosted.service.list(RunQuery())).items == []
-        assert hosted.host._dispatcher._reserved == 0
+        assert hosted.host._dispatcher._starting == set()

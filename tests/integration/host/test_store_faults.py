@@ -7,13 +7,15 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from bext_workflow.errors import StoreUnavailable
+from bext_workflow.host.clock import SystemChance
 from bext_workflow.model.outcome import StepOutcome
 from bext_workflow.model.run import WorkflowRun
 from bext_workflow.model.status import IncidentKind, WorkflowStatus
 from bext_workflow.ports import telemetry as names
-from bext_workflow.ports.store import Append, LeaseLost, Member, Refused, Result
+from bext_workflow.ports.store import Append, Create, LeaseLost, Member, Refused, Result
 from bext_workflow.service.protocols import RunQuery
 from bext_workflow.testing.clock import FakeClock
 from tests.integration.host.rigged import TROUBLE
@@ -101,7 +103,7 @@ async def test_a_start_that_was_turned_away_leaves_nothing_and_readiness_recover
         assert hosted.host.readiness().ready
         await hosted.quiet()
         assert (calls.made, (await hosted.service.list(ALL)).items) == ([], [])
-        assert hosted.host._dispatcher._reserved == 0
+        assert hosted.host._dispatcher._starting == set()
 
 
 # P7: one member is refused
@@ -257,3 +259,20 @@ async def test_a_lost_lease_ends_one_driver_only() -> None:
         await hosted.start()
         await hosted.telemetry.heard(names.LEASE_LOST)
         assert (await hosted.settled(await hosted.start())).status is WorkflowStatus.COMPLETED
+
+
+async def test_a_start_that_comes_through_when_it_has_been_given_up_is_driven() -> None:
+    """P6: it is the host's own, nobody else takes it, and no answer ever tells of it."""
+    calls, clock = Calls(), FakeClock()
+    async with jumping(saga(calls), clock) as hosted:
+        first = await hosted.start()
+        await hosted.settled(first)
+        (create,) = [member for member in hosted.store.written if isinstance(member, Create)]
+        late = SystemChance().new_id()
+        events = tuple((kind, data.replace(first.encode(), late.encode())) for kind, data in create.events)
+
+        await hosted.store.write([replace(create, run_id=late, events=events)])
+
+        assert (await hosted.settled(late)).status is WorkflowStatus.COMPLETED
+        assert [run.run_id for run in calls.runs] == [first, first, late, late]
+        assert "recovered" not in await hosted.kinds(late)

@@ -82,3 +82,7 @@ DELETE FROM hosts WHERE host_id = ?;
 
 -- name: host
 SELECT * FROM hosts WHERE host_id = ?;
+
+-- The first condition is that of the index.
+-- name: owned
+SELECT rid FROM runs WHERE owner IS NOT NULL AND owner = ? ORDER BY rid;

@@ -92,5 +92,9 @@ async def with_acts(connection: Connection, owner: str) -> Sequence[int]:
     return [rid for (rid,) in await connection.fetch(_SQL["with_acts"], owner)]
 
 
+async def owned(connection: Connection, owner: str) -> Sequence[int]:
+    return [rid for (rid,) in await connection.fetch(_SQL["owned"], owner)]
+
+
 def _columns(served: Collection[tuple[str, int]]) -> tuple[list[str], list[int]]:
     return [workflow for workflow, _ in served], [version for _, version in served]

@@ -166,6 +166,9 @@ class PostgresStore:
     async def with_acts(self, owner: str) -> Sequence[int]:
         return await self._read(partial(claims.with_acts, owner=owner))
 
+    async def owned(self, owner: str) -> Sequence[int]:
+        return await self._read(partial(claims.owned, owner=owner))
+
     async def load(self, rid: int, *, after: int = 0) -> Loaded:
         return await self._read(partial(reading.load, rid=rid, after=after))
 

@@ -147,3 +147,6 @@ WHERE run_id = ANY ($3::text[])
 -- From the inbox, which is all but empty, to the runs.
 -- name: with_acts
 SELECT DISTINCT inbox.rid FROM inbox JOIN runs ON runs.rid = inbox.rid WHERE runs.owner = $1 ORDER BY inbox.rid;
+
+-- name: owned
+SELECT rid FROM runs WHERE owner = $1 ORDER BY rid;
