@@ -10,7 +10,7 @@ import httpx
 import msgspec
 
 from bext_workflow import errors
-from bext_workflow.errors import BextError, InvalidJson, NotAllowed, NotFound, Unavailable, UsageError
+from bext_workflow.errors import BextError, InvalidJson, NotAllowed, NotFound, TooManyRequests, Unavailable, UsageError
 from bext_workflow.model.json import Json, JsonObject, dumps, verify
 
 T = TypeVar("T")
@@ -31,6 +31,14 @@ _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout)
 
 _BROKEN = (*_NOT_SENT, httpx.NetworkError, httpx.RemoteProtocolError)
 """Failures of a connection: a request that may happen twice is sent again."""
+
+_REFUSED = frozenset({429})
+"""The statuses that say that nothing has happened."""
+
+_LATER = _REFUSED | {503}
+"""The statuses after which a request that may happen twice is sent again."""
+
+_LONGEST_WAIT_S = 5.0
 
 _BY_SLUG: Mapping[str, type[BextError]] = {
     kind.slug: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, BextError)
@@ -79,6 +87,7 @@ class Wire:
         content = None if body is None else _json(body)
         sent = {**(headers or {}), **({} if body is None else {b"Content-Type": b"application/json"})}
         worth_repeating = _BROKEN if repeatable else _NOT_SENT
+        asks_for_patience = _LATER if repeatable else _REFUSED
         waits = iter(RETRY_WAITS_S)
         while True:
             try:
@@ -93,7 +102,10 @@ class Wire:
             else:
                 if response.is_success:
                     return response
-                raise self._error_of(response)
+                wait = next(waits, None) if response.status_code in asks_for_patience else None
+                if wait is None:
+                    raise self._error_of(response)
+                await anyio.sleep(max(wait, _retry_after_s(response)))
 
     def decode(self, response: httpx.Response, kind: type[T]) -> T:
         """The view that an answer holds; numbers exactly as they were sent."""
@@ -119,6 +131,8 @@ class Wire:
         if kind is InvalidJson:
             path, _, reason = problem.detail.partition(": ")
             return InvalidJson(reason, path=path, mend=problem.mend)
+        if kind is TooManyRequests:
+            return TooManyRequests(problem.detail, mend=problem.mend, retry_after_s=int(_retry_after_s(response)) or 1)
         return kind(problem.detail, mend=problem.mend)
 
     def _foreign(self, reason: str) -> Unavailable:
@@ -135,6 +149,12 @@ def header_value(text: str, what: str) -> bytes:
             f"the {what} cannot be sent in an HTTP header", mend="use printable text without spaces around it"
         )
     return text.encode()
+
+
+def _retry_after_s(response: httpx.Response) -> float:
+    """When the host would like to be asked again, as far as anybody wants to wait here."""
+    stated = response.headers.get("Retry-After", "")
+    return min(float(stated), _LONGEST_WAIT_S) if stated.isascii() and stated.isdecimal() else 0.0
 
 
 def _by_status(status: int) -> type[BextError]:

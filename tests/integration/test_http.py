@@ -111,9 +111,10 @@ class Hosted(NamedTuple):
 
 
 @asynccontextmanager
-async def hosted(folder: Path) -> AsyncIterator[Hosted]:
+async def hosted(folder: Path, workflows: str = "") -> AsyncIterator[Hosted]:
+    """`workflows`: further ones of the plugin, as the config has them."""
     config = folder / "bext.config.toml"
-    config.write_text(CONFIG, encoding="utf-8")
+    config.write_text(CONFIG + workflows, encoding="utf-8")
     parts = load(config, degraded=False, clock=SystemClock())
     telemetry = HostTelemetry(logger_for("json", -1))
     host = parts.host(telemetry, parts.settings())

@@ -217,8 +217,9 @@ async def test_what_is_no_json_is_refused_before_it_is_sent(
 
 @pytest.mark.parametrize("error", each_error(), ids=lambda error: error.slug)
 async def test_an_error_arrives_as_the_one_that_was_raised(
-    client: HttpClient, service: MemoryService, error: BextError
+    client: HttpClient, service: MemoryService, error: BextError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("bext_workflow.client.wire.RETRY_WAITS_S", ())
     service.fault = error
 
     with pytest.raises(BextError) as caught:

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from bext_workflow.client import HttpClient
-from bext_workflow.errors import NotFound, Unavailable
+from bext_workflow.errors import NotFound, StoreUnavailable, TooManyRequests, Unavailable
 from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.service.protocols import CancelRequest, RunQuery, StartRequest
 from tests.unit.http_support import URL, MemoryService, app_over, run_view, served
@@ -113,6 +113,72 @@ async def test_an_answer_that_is_a_problem_is_not_asked_for_again(service: Memor
         with pytest.raises(NotFound):
             await client.get("nothing")
 
+    assert network.sent == 1
+
+
+class Impatient(httpx.AsyncBaseTransport):
+    """A host that asks for patience so often; what comes then is carried out."""
+
+    def __init__(self, service: MemoryService, status: int, times: int) -> None:
+        self._inner = httpx.ASGITransport(app_over(service))
+        self._status = status
+        self._left = times
+        self.sent = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.sent += 1
+        self._left -= 1
+        if self._left < 0:
+            return await self._inner.handle_async_request(request)
+        slug = "too-many-requests" if self._status == 429 else "store-unavailable"
+        problem = {"type": f"urn:bext:problem:{slug}", "detail": "later"}
+        return httpx.Response(self._status, json=problem, headers={"Retry-After": "3"})
+
+
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The waits of the client, which take no time."""
+    waits: list[float] = []
+
+    async def sleep(wait_s: float) -> None:
+        waits.append(wait_s)
+
+    monkeypatch.setattr("bext_workflow.client.wire.anyio.sleep", sleep)
+    return waits
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_host_that_asks_for_patience_is_asked_again_when_it_says(
+    service: MemoryService, slept: list[float], status: int
+) -> None:
+    network = Impatient(service, status, 2)
+    async with HttpClient(URL, transport=network) as client:
+        started = await client.start(StartRequest(workflow="checkout"))
+
+    assert started.created
+    assert (network.sent, slept) == (3, [3.0, 3.0])
+
+
+async def test_patience_has_an_end(service: MemoryService, slept: list[float]) -> None:
+    network = Impatient(service, 429, 9)
+    async with HttpClient(URL, transport=network) as client:
+        with pytest.raises(TooManyRequests) as caught:
+            await client.get("r-1")
+
+    assert (network.sent, caught.value.retry_after_s) == (3, 3)
+
+
+async def test_an_act_that_was_refused_is_sent_again_and_one_that_may_have_been_taken_is_not(
+    service: MemoryService, slept: list[float]
+) -> None:
+    async with HttpClient(URL, transport=Impatient(service, 429, 1)) as client:
+        await client.cancel("r-1", CancelRequest())
+    assert slept == [3.0]
+
+    network = Impatient(service, 503, 1)
+    async with HttpClient(URL, transport=network) as client:
+        with pytest.raises(StoreUnavailable):
+            await client.cancel("r-1", CancelRequest())
     assert network.sent == 1
 
 

@@ -1,0 +1,195 @@
+"""`Client`: plain arguments become the requests of the protocols, lists are whole, waits have no bound."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import httpx
+import pytest
+
+from bext_workflow.client import Action, Client, Conflict, IncidentKind, NotFound, WorkflowStatus
+from bext_workflow.model.view import Page, RunView
+from bext_workflow.service.protocols import (
+    AuditQuery,
+    CancelRequest,
+    CompleteRequest,
+    DecideRequest,
+    ForkRequest,
+    ResolveRequest,
+    RetryRequest,
+    RunQuery,
+    SignalRequest,
+    StartRequest,
+    TokenRequest,
+)
+from tests.unit.http_support import AUDIT_VIEW, NOW, TOKEN, TOKEN_VIEW, URL, MemoryService, app_over, run_view
+
+
+class PagedService(MemoryService):
+    """Its lists have two pages."""
+
+    async def list(self, query: RunQuery) -> Page[RunView]:
+        self._ask("list", query)
+        number = 1 if query.cursor is None else 2
+        return Page(items=[run_view(f"r-{number}")], next_cursor="more" if number == 1 else None)
+
+
+@pytest.fixture
+def service() -> PagedService:
+    service = PagedService()
+    service.add(run_view("r-1"))
+    return service
+
+
+@pytest.fixture
+async def client(service: PagedService) -> AsyncIterator[Client]:
+    async with Client(URL, transport=httpx.ASGITransport(app_over(service))) as client:
+        yield client
+
+
+ACTS: dict[str, tuple[Callable[[Client], Awaitable[object]], tuple[str, object]]] = {
+    "start": (
+        lambda it: it.start("checkout", {"n": 2**60}, version=1, tags={"a": "b"}, key="k"),
+        ("start", StartRequest(workflow="checkout", version=1, context={"n": 2**60}, tags={"a": "b"}, key="k")),
+    ),
+    "get": (lambda it: it.get("r-1"), ("get", "r-1")),
+    "why": (lambda it: it.why("r-1"), ("why", "r-1")),
+    "signal": (
+        lambda it: it.signal("r-1", "approved", [1.0], id="s"),
+        ("signal", ("r-1", SignalRequest(name="approved", payload=[1.0], id="s"))),
+    ),
+    "cancel": (
+        lambda it: it.cancel("r-1", "twice", compensate=False, now=True),
+        ("cancel", ("r-1", CancelRequest(reason="twice", compensate=False, now=True))),
+    ),
+    "plan_cancel": (
+        lambda it: it.plan_cancel("r-1", compensate=False),
+        ("plan_cancel", ("r-1", CancelRequest(compensate=False))),
+    ),
+    "retry": (
+        lambda it: it.retry("r-1", "mended", step="pay", new_visit=True),
+        ("retry", ("r-1", RetryRequest(reason="mended", step="pay", new_visit=True))),
+    ),
+    "fork": (
+        lambda it: it.fork("r-1", step="pay", reason="why", key="k"),
+        ("fork", ("r-1", ForkRequest(step="pay", reason="why", key="k"))),
+    ),
+    "pause": (lambda it: it.pause("r-1", "look"), ("pause", ("r-1", "look"))),
+    "resume": (lambda it: it.resume("r-1"), ("resume", ("r-1", ""))),
+    "incident": (lambda it: it.incident("i-1"), ("incident", "i-1")),
+    "resolve": (
+        lambda it: it.resolve("i-1", Action.DONE, "seen", context_updates={"c": 1}, next="end", undo_data=7),
+        (
+            "resolve",
+            ("i-1", ResolveRequest(action=Action.DONE, note="seen", context_updates={"c": 1}, next="end", undo_data=7)),
+        ),
+    ),
+    "approve": (
+        lambda it: it.approve("r-1:ask", comment="ok", form={"n": 1}),
+        ("decide", ("r-1:ask", DecideRequest(approved=True, comment="ok", form={"n": 1}))),
+    ),
+    "reject": (lambda it: it.reject("r-1:ask"), ("decide", ("r-1:ask", DecideRequest(approved=False)))),
+    "complete": (
+        lambda it: it.complete(TOKEN, 1, approved=True, comment="c"),
+        ("complete", (TOKEN, CompleteRequest(payload=1, approved=True, comment="c"))),
+    ),
+    "workflows": (lambda it: it.workflows(), ("workflows", None)),
+    "plugins": (lambda it: it.plugins(), ("plugins", None)),
+    "schedules": (lambda it: it.schedules(), ("schedules", None)),
+    "pause_schedule": (lambda it: it.pause_schedule("nightly", "why"), ("pause_schedule", ("nightly", "why"))),
+    "tokens": (lambda it: it.tokens(), ("tokens", None)),
+    "create_token": (
+        lambda it: it.create_token("ci", ["view"], roles=["ops"], expires_in_ms=None, reason="why"),
+        ("create_token", TokenRequest(name="ci", scopes=["view"], roles=["ops"], expires_in_ms=None, reason="why")),
+    ),
+    "revoke_token": (lambda it: it.revoke_token("ci", "lost"), ("revoke_token", ("ci", "lost"))),
+}
+
+
+@pytest.mark.parametrize("act", ACTS)
+async def test_a_call_asks_for_what_was_said(client: Client, service: PagedService, act: str) -> None:
+    call, wanted = ACTS[act]
+    await call(client)
+    assert service.asked[0] == wanted
+
+
+async def test_what_a_call_gives_and_raises(client: Client) -> None:
+    started = await client.start("checkout", {"f": 1.0})
+    assert (started.created, repr(started.run.context)) == (True, "{'f': 1.0}")
+    assert (await client.create_token("ci", ["view"])).made == TOKEN_VIEW
+    with pytest.raises(NotFound):
+        await client.get("nothing")
+    with pytest.raises(Conflict):
+        await client.resume_schedule("nightly")
+
+
+async def test_a_list_is_all_of_it_page_by_page(client: Client, service: PagedService) -> None:
+    status = [WorkflowStatus.FAILED]
+    found = client.runs(
+        workflow="checkout",
+        version=1,
+        status=status,
+        tags={"a": "b"},
+        since=NOW,
+        until=NOW,
+        incident=IncidentKind.IN_DOUBT,
+    )
+    assert [run.run_id async for run in found] == ["r-1", "r-2"]
+
+    first, second = [asked for _, asked in service.asked]
+    assert first == RunQuery(
+        workflow="checkout",
+        version=1,
+        status=(WorkflowStatus.FAILED,),
+        tags={"a": "b"},
+        since=NOW,
+        until=NOW,
+        incident=IncidentKind.IN_DOUBT,
+        limit=500,
+    )
+    assert second == RunQuery(**{name: getattr(first, name) for name in first.__struct_fields__} | {"cursor": "more"})
+
+
+async def test_a_page_that_nobody_needs_is_not_asked_for(client: Client, service: PagedService) -> None:
+    async for _ in client.runs():
+        break
+    assert len(service.asked) == 1
+
+
+async def test_a_journal_is_read_from_where_it_was_left(client: Client, service: PagedService) -> None:
+    assert [event.seq async for event in client.events("r-1", after=2)] == [3, 4, 5]
+    assert [asked for _, asked in service.asked] == [("r-1", 2, 500), ("r-1", 5, 500)]
+
+
+async def test_what_waits_for_a_person_is_listed(client: Client, service: PagedService) -> None:
+    assert [one.id async for one in client.incidents(run_id="r-1", open_only=False)] == ["i-1"]
+    async for approval in client.approvals(run_id="r-1"):
+        assert approval.run_id == "r-1"
+        break
+    async for act in client.audit(run_id="r-1", by="ada", act="run.cancel", oldest_first=True):
+        assert act == AUDIT_VIEW
+        break
+    assert service.asked == [
+        ("incidents", ("r-1", False, 500, None)),
+        ("approvals", ("r-1", True, 500, None)),
+        ("audit", AuditQuery(run_id="r-1", by="ada", act="run.cancel", oldest_first=True, limit=500)),
+    ]
+
+
+@pytest.mark.parametrize("ending", [WorkflowStatus.COMPLETED, WorkflowStatus.SUSPENDED, WorkflowStatus.WAITING])
+async def test_a_result_is_waited_for_as_long_as_it_takes(ending: WorkflowStatus) -> None:
+    waits = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        waits.append(request.url.params["wait"])
+        status = ending if len(waits) == 3 else WorkflowStatus.RUNNING
+        view = {"run_id": "r-1", "workflow": "c", "version": 1, "status": status, "step": None}
+        return httpx.Response(200, json={**view, "created_at": NOW, "updated_at": NOW})
+
+    async with Client(URL, transport=httpx.MockTransport(answer)) as client:
+        run = await client.result("r-1")
+        waits.clear()
+        bounded = await client.result("r-1", wait_ms=0)
+
+    assert (run.status, bounded.status) == (ending, WorkflowStatus.RUNNING)
+    assert waits == ["0ms"]
