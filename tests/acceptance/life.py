@@ -117,7 +117,7 @@ class _Life:
         folder = Path(self._life.folder)
         watched = WatchedToTheEnd if self._life.told_of_the_end else WatchedCheckout
         loop = asyncio.get_running_loop()
-        bext_workflow_pg.plugin = watched(
+        vars(bext_workflow_pg)["plugin"] = watched(
             self._points, folder / "calls.jsonl", self._life.number, lambda outcome: self._after_charge(loop, outcome)
         )
         parts = load(folder / "bext.config.toml", degraded=False, clock=SystemClock())

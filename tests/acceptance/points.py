@@ -12,10 +12,13 @@ import os
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from bext_workflow import StepOutcome, WorkflowRun, hookimpl
+from bext_workflow import StepOutcome, WorkflowDefinition, WorkflowRun, hookimpl
+from bext_workflow.model.json import Json
+from bext_workflow.plugin.hookspecs import HostInfo
 from bext_workflow.ports.store import Claimed, HostRow, Judge, Member, Posted, Result
 from bext_workflow.stores.sqlite.store import SqliteStore
 from bext_workflow_pg.checkout import CheckoutPlugin
@@ -116,31 +119,48 @@ class WatchedStore(SqliteStore):
         self._points.passing("after definition")
 
 
-class WatchedCheckout(CheckoutPlugin):
+class WatchedCheckout:
     """The checkout saga over its ledger. Every call is noted in `calls` before it acts.
 
-    Its process may die before the effect of each call and between the effect and the return. `charged` is called in
-    the charge's thread once the card is charged; what it returns, or raises, is what the host gets.
+    Its process may die before the effect of each call and between the effect and the return. Calls are made in threads,
+    so that one may outlive its attempt. `charged` is called in the charge's thread once the card is charged; what it
+    returns, or raises, is what the host gets.
     """
 
     def __init__(self, points: Points, calls: Path, life: int, charged: Callable[[StepOutcome], StepOutcome]) -> None:
-        super().__init__()
+        self._checkout = CheckoutPlugin()
         self._points = points
         self._calls = calls
         self._life = life
         self._charged = charged
 
     @hookimpl
+    def name(self) -> str:
+        return self._checkout.name()
+
+    @hookimpl
+    def configure(self, config: Mapping[str, Json], host: HostInfo) -> None:
+        self._checkout.configure(config, host)
+
+    @hookimpl
+    def lifespan(self) -> AbstractAsyncContextManager[None]:
+        return self._checkout.lifespan()
+
+    @hookimpl
+    def definitions(self) -> list[WorkflowDefinition]:
+        return self._checkout.definitions()
+
+    @hookimpl
     def run_step(self, run: WorkflowRun, step_name: str) -> StepOutcome:
         self.note(run, step_name)
-        outcome = super().run_step(run, step_name)
+        outcome = asyncio.run(self._checkout.run_step(run, step_name))
         self._points.passing(f"after effect of {step_name}")
         return self._charged(outcome) if step_name == CHARGE else outcome
 
     @hookimpl
     def compensate_step(self, run: WorkflowRun, step_name: str) -> None:
         self.note(run, f"undo of {step_name}")
-        super().compensate_step(run, step_name)
+        asyncio.run(self._checkout.compensate_step(run, step_name))
         self._points.passing(f"after effect of undo of {step_name}")
 
     def note(self, run: WorkflowRun, what: str) -> None:

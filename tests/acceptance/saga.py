@@ -5,10 +5,10 @@ Every judgement is made from outside: from the calls that the plugin noted, the 
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from bext_workflow.model.json import JsonObject
 from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
 from bext_workflow.model.view import EventView
 from bext_workflow_pg.books import Books
-from bext_workflow_pg.ledger import Ledger
+from bext_workflow_pg.opening import open_ledger_for_reading
 from tests.acceptance.life import Answer, Life, Told
 from tests.checkout import CONFIG
 
@@ -107,11 +107,18 @@ class Trial(NamedTuple):
         return [msgspec.json.decode(line, type=Call) for line in lines]
 
     def books(self) -> Books:
-        with closing(Ledger.open_for_reading(str(self.folder / "ledger.db"))) as ledger:
-            return ledger.books()
+        return asyncio.run(_books(str(self.folder / "ledger.db")))
 
     def effects(self) -> tuple[str, ...]:
         return tuple(str(entry.kind) for entry in self.books().entries)
+
+
+async def _books(location: str) -> Books:
+    ledger = await open_ledger_for_reading(location)
+    try:
+        return await ledger.books()
+    finally:
+        await ledger.close()
 
 
 def begin(folder: Path, name: str, saga: Saga) -> Trial:

@@ -18,11 +18,21 @@ def host(tmp_path: Path) -> HostInfo:
     return HostInfo(data_dir=tmp_path, store=f"sqlite:{tmp_path / 'bext.db'}")
 
 
+@pytest.fixture(params=["memory", "postgres"])
+async def place(request: pytest.FixtureRequest) -> AsyncIterator[str]:
+    """Where a new ledger may be: in memory, or in a schema of its own."""
+    if request.param == "memory":
+        yield ":memory:"
+    else:
+        async with fresh_schema(request.getfixturevalue("server")) as url:
+            yield url
+
+
 @pytest.fixture
-async def plugin(host: HostInfo) -> AsyncIterator[CheckoutPlugin]:
-    """A plugin of its own, as between start and stop of a host, with its ledger in memory."""
+async def plugin(host: HostInfo, place: str) -> AsyncIterator[CheckoutPlugin]:
+    """A plugin of its own, as between start and stop of a host, with a new ledger."""
     plugin = CheckoutPlugin()
-    plugin.configure({"ledger": ":memory:"}, host)
+    plugin.configure({"ledger": place} if place == ":memory:" else {"dsn": place}, host)
     async with plugin.lifespan():
         yield plugin
 

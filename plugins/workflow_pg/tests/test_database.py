@@ -15,7 +15,8 @@ import pytest
 from bext_workflow_pg import sql
 from bext_workflow_pg.database import open_database, open_for_reading
 from bext_workflow_pg.errors import NotALedger, Unreachable
-from bext_workflow_pg.ledger import Ledger
+from bext_workflow_pg.sqlite_ledger import SqliteLedger
+from plugins.workflow_pg.tests.ledgers import closed, opened
 from plugins.workflow_pg.tests.snapshots import ORDER
 
 
@@ -25,17 +26,17 @@ def plain_database(location: str) -> Iterator[sqlite3.Connection]:
         yield db
 
 
-def test_what_was_done_is_there_after_reopening(location: str) -> None:
-    with closing(Ledger.open(location)) as ledger:
-        first = ledger.reserve("key", ORDER)
-    with closing(Ledger.open(location)) as ledger:
-        assert ledger.books().entries == (first,)
-        assert ledger.reserve("key", ORDER).id == first.id
+async def test_what_was_done_is_there_after_reopening(location: str) -> None:
+    async with opened(location) as ledger:
+        first = await ledger.reserve("key", ORDER)
+    async with opened(location) as ledger:
+        assert (await ledger.books()).entries == (first,)
+        assert (await ledger.reserve("key", ORDER)).id == first.id
 
 
-def test_only_its_owner_can_read_the_file(location: str) -> None:
-    with closing(Ledger.open(location)) as ledger:
-        ledger.reserve("key", ORDER)
+async def test_only_its_owner_can_read_the_file(location: str) -> None:
+    async with opened(location) as ledger:
+        await ledger.reserve("key", ORDER)
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in Path(location).parent.iterdir()}
 
     assert modes == {"ledger.db": 0o600, "ledger.db-wal": 0o600, "ledger.db-shm": 0o600}
@@ -49,15 +50,15 @@ def test_a_commit_is_on_the_disk(location: str) -> None:
         assert db.execute("PRAGMA busy_timeout").fetchone() == (5000,)
 
 
-def test_many_can_open_a_new_ledger_at_once(tmp_path: Path) -> None:
+async def test_many_can_open_a_new_ledger_at_once(tmp_path: Path) -> None:
     """One makes the schema and all come up."""
     count = 16
     barrier = Barrier(count)
 
     def open_and_count(location: str) -> int:
         barrier.wait(timeout=30)
-        with closing(Ledger.open(location)) as ledger:
-            return len(ledger.books().stock)
+        with closing(open_database(location)) as db:
+            return len(db.execute(sql.ALL_STOCK).fetchall())
 
     with ThreadPoolExecutor(count) as threads:
         for attempt in range(10):
@@ -69,25 +70,25 @@ def test_opening_waits_for_another_that_is_making_the_ledger(location: str) -> N
     """The change to WAL by itself would not wait."""
     with plain_database(location) as other, ThreadPoolExecutor(1) as thread:
         other.execute("BEGIN IMMEDIATE")
-        opening = thread.submit(Ledger.open, location)
+        opening = thread.submit(open_database, location)
         assert not wait([opening], timeout=0.2).done
         other.execute("ROLLBACK")
         opening.result(timeout=30).close()
 
 
-def test_a_reader_sees_the_entries_and_leaves_no_files(location: str) -> None:
-    with closing(Ledger.open(location)) as ledger:
-        ledger.reserve("key", ORDER)
-        with closing(Ledger.open_for_reading(location)) as reader:
-            assert reader.books() == ledger.books()
-    with closing(Ledger.open_for_reading(location)) as reader:
-        assert reader.calls("key") == 1
+async def test_a_reader_sees_the_entries_and_leaves_no_files(location: str) -> None:
+    async with opened(location) as ledger:
+        await ledger.reserve("key", ORDER)
+        async with closed(SqliteLedger.open_for_reading(location)) as reader:
+            assert await reader.books() == await ledger.books()
+    async with closed(SqliteLedger.open_for_reading(location)) as reader:
+        assert await reader.calls("key") == 1
 
     assert [path.name for path in Path(location).parent.iterdir()] == ["ledger.db"]
 
 
 def test_a_reader_cannot_write(location: str) -> None:
-    Ledger.open(location).close()
+    open_database(location).close()
     with closing(open_for_reading(location)) as db, pytest.raises(sqlite3.OperationalError, match="readonly"):
         db.execute(sql.COUNT_CALL, ("key",))
 
@@ -129,7 +130,7 @@ def test_another_database_is_refused_and_not_touched(location: str) -> None:
 
 
 def test_a_newer_ledger_is_refused(location: str) -> None:
-    Ledger.open(location).close()
+    open_database(location).close()
     with plain_database(location) as db:
         db.execute("PRAGMA user_version = 2")
 
@@ -140,5 +141,5 @@ def test_a_newer_ledger_is_refused(location: str) -> None:
 def test_a_first_opening_that_was_cut_off_is_made_good(location: str) -> None:
     """The file was made, its schema was not."""
     Path(location).touch()
-    with closing(Ledger.open(location)) as ledger:
-        assert len(ledger.books().stock) == 4
+    with closing(open_database(location)) as db:
+        assert len(db.execute(sql.ALL_STOCK).fetchall()) == 4

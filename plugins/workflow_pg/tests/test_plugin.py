@@ -15,6 +15,7 @@ from bext_workflow.plugin.hookspecs import HostInfo, WorkflowPlugin
 from bext_workflow.plugin.markers import PROJECT
 from bext_workflow_pg.checkout import CHECKOUT, CheckoutPlugin
 from bext_workflow_pg.ledger import Ledger
+from bext_workflow_pg.sqlite_ledger import SqliteLedger
 from plugins.workflow_pg.tests.snapshots import forward
 
 
@@ -93,8 +94,8 @@ async def test_a_ledger_can_be_anywhere(tmp_path: Path, host: HostInfo) -> None:
         assert location.is_file()
 
 
-def test_a_ledger_in_memory_leaves_no_file(plugin: CheckoutPlugin, tmp_path: Path) -> None:
-    plugin.run_step(forward("reserve_stock"), "reserve_stock")
+async def test_a_ledger_in_memory_leaves_no_file(plugin: CheckoutPlugin, tmp_path: Path) -> None:
+    await plugin.run_step(forward("reserve_stock"), "reserve_stock")
 
     assert file_names(tmp_path) == []
 
@@ -103,7 +104,13 @@ def test_a_ledger_in_memory_leaves_no_file(plugin: CheckoutPlugin, tmp_path: Pat
     ("config", "complaint"),
     [
         ({"leger": "x.db"}, "unknown key 'leger': the nearest known one is 'ledger'"),
-        ({"dsn": "x"}, "unknown key 'dsn': the nearest known one is 'ledger'"),
+        ({"dns": "x"}, "unknown key 'dns': the nearest known one is 'dsn'"),
+        ({"dsn": "mysql://app:hush@db/x"}, "dsn must be the URL of a database, postgresql://USER@HOST:PORT/DATABASE"),
+        ({"dsn": 7}, "dsn must be the URL of a database, postgresql://USER@HOST:PORT/DATABASE"),
+        (
+            {"dsn": "postgresql://db/x", "ledger": "x.db"},
+            "ledger and dsn are both given: the ledger is kept in one place",
+        ),
         ({"ledger": 7}, 'ledger is 7: it must be a path or ":memory:"'),
         ({"ledger": ""}, "ledger is '': it must be a path or \":memory:\""),
     ],
@@ -113,12 +120,12 @@ def test_a_config_that_is_refused(config: dict[str, Json], complaint: str, host:
         CheckoutPlugin().configure(config, host)
 
 
-def test_the_ledger_is_there_within_the_lifespan_only(host: HostInfo) -> None:
+async def test_the_ledger_is_there_within_the_lifespan_only(host: HostInfo) -> None:
     plugin = CheckoutPlugin()
     plugin.configure({}, host)
 
     with pytest.raises(RuntimeError, match="inside lifespan"):
-        plugin.run_step(forward("reserve_stock"), "reserve_stock")
+        await plugin.run_step(forward("reserve_stock"), "reserve_stock")
 
 
 async def test_configure_comes_first() -> None:
@@ -132,7 +139,7 @@ async def test_the_ledger_is_closed_when_the_host_stops(host: HostInfo) -> None:
     plugin = CheckoutPlugin()
     plugin.configure({}, host)
     async with plugin.lifespan():
-        plugin.run_step(forward("reserve_stock"), "reserve_stock")
+        await plugin.run_step(forward("reserve_stock"), "reserve_stock")
         assert "ledger.db-wal" in file_names(host.data_dir)
 
     assert file_names(host.data_dir) == ["ledger.db"]
@@ -142,18 +149,18 @@ async def test_two_plugins_have_two_ledgers(plugin: CheckoutPlugin, host: HostIn
     other = CheckoutPlugin()
     other.configure({"ledger": ":memory:"}, host)
     async with other.lifespan():
-        other.run_step(forward("reserve_stock"), "reserve_stock")
+        await other.run_step(forward("reserve_stock"), "reserve_stock")
 
-        assert len(other.ledger.books().entries) == 1
-        assert plugin.ledger.books().entries == ()
+        assert len((await other.ledger.books()).entries) == 1
+        assert (await plugin.ledger.books()).entries == ()
 
 
 async def test_another_ledger_can_be_handed_in(host: HostInfo) -> None:
     opened: list[str] = []
 
-    def open_ledger(location: str) -> Ledger:
+    async def open_ledger(location: str) -> Ledger:
         opened.append(location)
-        return Ledger.open(":memory:")
+        return SqliteLedger.open(":memory:")
 
     plugin = CheckoutPlugin(open_ledger)
     plugin.configure({}, host)

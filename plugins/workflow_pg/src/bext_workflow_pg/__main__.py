@@ -1,14 +1,16 @@
-"""`python -m bext_workflow_pg LEDGER.db`: what was reserved, charged, sent and undone, and whether it adds up."""
+"""`python -m bext_workflow_pg LEDGER`: what was reserved, charged, sent and undone, and whether it adds up."""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
-from contextlib import closing
 
+from bext_workflow.errors import BextError
 from bext_workflow.model.json import dumps
-from bext_workflow_pg.errors import NotALedger, Unreachable
-from bext_workflow_pg.ledger import Ledger
+from bext_workflow_pg.books import Books
+from bext_workflow_pg.errors import NotALedger, Transient, Unreachable
+from bext_workflow_pg.opening import open_ledger_for_reading
 from bext_workflow_pg.report import as_json, as_table
 
 BALANCED, UNBALANCED, UNREADABLE = 0, 1, 2
@@ -18,9 +20,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Exits as `diff` does: 0 it balances, 1 it does not, 2 trouble."""
     options = _parser().parse_args(arguments)
     try:
-        with closing(Ledger.open_for_reading(options.ledger)) as ledger:
-            books = ledger.books()
-    except (NotALedger, Unreachable) as error:
+        books = asyncio.run(_books(options.ledger))
+    except (BextError, NotALedger, Transient, Unreachable) as error:
         sys.stderr.write(f"error: {error}\n")
         return UNREADABLE
     as_text = options.output == "table" or (options.output == "auto" and sys.stdout.isatty())
@@ -28,9 +29,17 @@ def main(arguments: list[str] | None = None) -> int:
     return UNBALANCED if books.faults() else BALANCED
 
 
+async def _books(location: str) -> Books:
+    ledger = await open_ledger_for_reading(location)
+    try:
+        return await ledger.books()
+    finally:
+        await ledger.close()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bext_workflow_pg", description="Shows the balance of a ledger.")
-    parser.add_argument("ledger", help="the file, such as ledger.db")
+    parser.add_argument("ledger", help="the file, such as ledger.db, or the URL of the database")
     parser.add_argument(
         "-o",
         "--output",

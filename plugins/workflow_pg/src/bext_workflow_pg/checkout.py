@@ -1,14 +1,12 @@
 """The checkout saga: reserve stock, charge the card, send the receipt; refund and release when it cannot be finished.
 
 Each step is one call of one service with `run.idempotency_key`, and says with its outcome how the call ended: the
-host does the rest. The hooks are plain functions, so the host runs them in threads; the plugin keeps nothing between
-two calls.
+host does the rest. The plugin keeps nothing between two calls.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from bext_workflow import (
@@ -25,7 +23,7 @@ from bext_workflow.plugin.hookspecs import HostInfo
 from bext_workflow_pg import sandbox
 from bext_workflow_pg.errors import Refused, Transient
 from bext_workflow_pg.ledger import Ledger
-from bext_workflow_pg.opening import open_store
+from bext_workflow_pg.opening import open_ledger, open_store
 from bext_workflow_pg.order import read_order
 from bext_workflow_pg.settings import ledger_location
 
@@ -56,7 +54,7 @@ CHECKOUT = WorkflowDefinition(
 class CheckoutPlugin:
     """The hooks. `open_ledger` is called with the ledger's location when the host starts."""
 
-    def __init__(self, open_ledger: Callable[[str], Ledger] = Ledger.open) -> None:
+    def __init__(self, open_ledger: Callable[[str], Awaitable[Ledger]] = open_ledger) -> None:
         self._open_ledger = open_ledger
         self._location: str | None = None
         self._ledger: Ledger | None = None
@@ -80,12 +78,12 @@ class CheckoutPlugin:
     async def lifespan(self) -> AsyncIterator[None]:
         if self._location is None:
             raise RuntimeError("configure() comes before lifespan()")
-        self._ledger = ledger = await asyncio.to_thread(self._open_ledger, self._location)
+        self._ledger = ledger = await self._open_ledger(self._location)
         try:
             yield
         finally:
             self._ledger = None
-            await asyncio.to_thread(ledger.close)
+            await ledger.close()
 
     @hookimpl
     def open_store(self, url: str) -> object:
@@ -96,25 +94,25 @@ class CheckoutPlugin:
         return [CHECKOUT]
 
     @hookimpl
-    def run_step(self, run: WorkflowRun, step_name: str) -> StepOutcome:
+    async def run_step(self, run: WorkflowRun, step_name: str) -> StepOutcome:
         match step_name:
             case "reserve_stock":
-                return self._reserve_stock(run)
+                return await self._reserve_stock(run)
             case "charge_card":
-                return self._charge_card(run)
+                return await self._charge_card(run)
             case "send_receipt":
-                return self._send_receipt(run)
+                return await self._send_receipt(run)
             case other:
                 raise WorkflowError.step_not_found(other)
 
     @hookimpl
-    def compensate_step(self, run: WorkflowRun, step_name: str) -> None:
+    async def compensate_step(self, run: WorkflowRun, step_name: str) -> None:
         try:
             match step_name:
                 case "reserve_stock":
-                    self._release_stock(run)
+                    await self._release_stock(run)
                 case "charge_card":
-                    self._refund_card(run)
+                    await self._refund_card(run)
                 case "send_receipt":
                     pass  # A mail that was sent stays sent.
                 case other:
@@ -124,45 +122,47 @@ class CheckoutPlugin:
         except Refused as error:
             raise WorkflowError(str(error)) from error
 
-    def _reserve_stock(self, run: WorkflowRun) -> StepOutcome:
+    async def _reserve_stock(self, run: WorkflowRun) -> StepOutcome:
         try:
             order = read_order(run.context)
             sandbox.warehouse(order.sku, run.attempt)
-            reservation = self.ledger.reserve(run.idempotency_key, order)
+            reservation = await self.ledger.reserve(run.idempotency_key, order)
         except Transient as error:
             return StepOutcome.Retry(after_ms=500, reason=str(error))
         except Refused as error:
             return StepOutcome.Fail(str(error), compensate=False)  # Nothing to undo yet.
         return StepOutcome.Continue({"reservation_id": reservation.id})
 
-    def _charge_card(self, run: WorkflowRun) -> StepOutcome:
+    async def _charge_card(self, run: WorkflowRun) -> StepOutcome:
         try:
             order = read_order(run.context)
             sandbox.card_network(order.payment_method, run.attempt)
-            charge = self.ledger.charge(run.idempotency_key, order)
+            charge = await self.ledger.charge(run.idempotency_key, order)
         except Transient as error:
             return StepOutcome.Retry(reason=str(error))
         except Refused as error:
             return StepOutcome.Fail(str(error), compensate=True)  # Roll back the reservation.
         return StepOutcome.Continue({"charge_id": charge.id})
 
-    def _send_receipt(self, run: WorkflowRun) -> StepOutcome:
+    async def _send_receipt(self, run: WorkflowRun) -> StepOutcome:
         try:
             order = read_order(run.context)
             sandbox.mail_server(order.email)
-            receipt = self.ledger.send(run.idempotency_key, order)
+            receipt = await self.ledger.send(run.idempotency_key, order)
         except Transient as error:
             return StepOutcome.Retry(reason=str(error))
         except Refused as error:
             return StepOutcome.Fail(str(error), compensate=True)  # Refund, then release.
         return StepOutcome.Continue({"receipt_id": receipt.id})
 
-    def _release_stock(self, run: WorkflowRun) -> None:
+    async def _release_stock(self, run: WorkflowRun) -> None:
         sandbox.warehouse_return(run.context.get("sku"), run.attempt)
-        self.ledger.release(run.idempotency_key, of=_forward_key(run), reservation_id=run.context.get("reservation_id"))
+        await self.ledger.release(
+            run.idempotency_key, of=_forward_key(run), reservation_id=run.context.get("reservation_id")
+        )
 
-    def _refund_card(self, run: WorkflowRun) -> None:
-        self.ledger.refund(run.idempotency_key, of=_forward_key(run), charge_id=run.context.get("charge_id"))
+    async def _refund_card(self, run: WorkflowRun) -> None:
+        await self.ledger.refund(run.idempotency_key, of=_forward_key(run), charge_id=run.context.get("charge_id"))
 
 
 def _forward_key(run: WorkflowRun) -> str:

@@ -65,10 +65,10 @@ class Lending:
         self._pooled = terms.pooled
         self._begin = terms.begin
 
-    async def write(self, job: Callable[[Connection], Awaitable[T]]) -> T:
+    async def write(self, job: Callable[[Connection], Awaitable[T]], *, begin: str | None = None) -> T:
         """The job in a transaction that is durable when this returns."""
         async with self._lent() as connection:
-            return await in_transaction(connection, self._begin, job)
+            return await in_transaction(connection, begin or self._begin, job)
 
     async def write_at_once(self, job: Callable[[Connection], Awaitable[T]]) -> T:
         """A job of one statement, which is a transaction by itself: one way to the server and back instead of three."""
