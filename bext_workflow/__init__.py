@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from bext_workflow.model.status import WorkflowStatus
     from bext_workflow.model.wait import ApprovalDefinition, NotBy, WaitDefinition
     from bext_workflow.plugin.markers import hookimpl
+    from bext_workflow.plugin.rehearsal import EffectLedger, Rehearsal
 
 __all__ = [
     "ApprovalDefinition",
     "CatchUp",
+    "EffectLedger",
     "JoinDefinition",
     "MapDefinition",
     "NotBy",
@@ -27,6 +29,7 @@ __all__ = [
     "OnConflict",
     "OnExhausted",
     "Overlap",
+    "Rehearsal",
     "RetryPolicy",
     "ScheduleDefinition",
     "StepDefinition",
@@ -43,6 +46,7 @@ __all__ = [
 _HOME = {
     "ApprovalDefinition": "model.wait",
     "CatchUp": "model.schedule",
+    "EffectLedger": "plugin.rehearsal",
     "JoinDefinition": "model.fork",
     "MapDefinition": "model.fork",
     "NotBy": "model.wait",
@@ -50,6 +54,7 @@ _HOME = {
     "OnConflict": "model.fork",
     "OnExhausted": "model.policy",
     "Overlap": "model.schedule",
+    "Rehearsal": "plugin.rehearsal",
     "RetryPolicy": "model.policy",
     "ScheduleDefinition": "model.schedule",
     "StepDefinition": "model.definition",

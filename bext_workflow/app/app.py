@@ -18,8 +18,10 @@ from bext_workflow.model.definition import WorkflowDefinition, read_definition
 from bext_workflow.model.json import JsonObject
 from bext_workflow.ports.clock import Clock
 from bext_workflow.ports.hosting import Schema
+from bext_workflow.service.proof import Proof, ProofOptions
 from bext_workflow.service.wiring import (
     Finding,
+    Prover,
     Reached,
     Report,
     ServeOptions,
@@ -31,9 +33,13 @@ from bext_workflow.service.wiring import (
 
 
 class App:
-    """Implements `service.wiring.Wiring`. The clock is this machine's; only the test kit hands in another."""
+    """Implements `service.wiring.Wiring`. The clock is this machine's; only the test kit hands in another.
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    `prover` is the test kit's, which stands above the app.
+    """
+
+    def __init__(self, prover: Prover, clock: Clock | None = None) -> None:
+        self._prover = prover
         self._clock = clock or SystemClock()
 
     def reach(self, target: Target) -> AbstractAsyncContextManager[Reached]:
@@ -55,6 +61,9 @@ class App:
         parts = load(target.config, degraded=False, clock=self._clock)
         live, kept = await _remembered(parts)
         return plan_versions(live, _served(parts), kept)
+
+    async def prove(self, target: Target, workflow: str, version: int | None, options: ProofOptions) -> Proof:
+        return await self._prover(target, workflow, version, options)
 
     def config(self, target: Target) -> JsonObject:
         return effective(load_config(target.config))

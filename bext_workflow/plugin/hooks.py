@@ -28,6 +28,7 @@ ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "schedules": (),
     "lifespan": (),
     "open_store": ("url",),
+    "rehearse": ("workflow",),
 }
 """Every hook with the arguments that it is called with, in this order."""
 

@@ -19,6 +19,7 @@ from bext_workflow.model.outcome import StepOutcome, Verdict
 from bext_workflow.model.run import WorkflowRun
 from bext_workflow.model.schedule import ScheduleDefinition
 from bext_workflow.plugin.markers import hookspec
+from bext_workflow.plugin.rehearsal import Rehearsal
 
 
 class HostInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,3 +77,8 @@ class WorkflowPlugin(Protocol):
     @hookspec(firstresult=True)
     def open_store(self, url: str) -> object:
         """A store (see `bext_workflow.ports.store`) for a URL scheme that the plugin serves, or None."""
+
+    @hookspec(firstresult=True)
+    def rehearse(self, workflow: str) -> Rehearsal:
+        """What `bext-host prove` plays that workflow with: fakes, their ledger, and contexts. New at each call."""
+        ...

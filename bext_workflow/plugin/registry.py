@@ -63,6 +63,7 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
     on_workflow_complete: Hook | None = None
     lifespan: Callable[[], AbstractAsyncContextManager[None]] | None = None
     open_store: Callable[[str], object] | None = None
+    rehearse: Callable[[str], object] | None = None
 
 
 Isolate: TypeAlias = Callable[[PluginSpec, HostInfo], Plugin]
@@ -183,17 +184,28 @@ def load_here(spec: PluginSpec, host: HostInfo) -> Plugin:
 
 
 def load_given(
-    given: object, host: HostInfo, *, config: JsonObject | None = None, workflows: tuple[WorkflowEntry, ...] = ()
+    given: object,
+    host: HostInfo,
+    *,
+    config: JsonObject | None = None,
+    workflows: tuple[WorkflowEntry, ...] = (),
+    origin: Origin | None = None,
 ) -> Plugin:
-    """A plugin that is at hand: a module, a class or an object with hooks. Raises `PluginError`, `ConfigError`."""
-    kind = given if inspect.isclass(given) or isinstance(given, ModuleType) else type(given)
-    origin = Origin(name=kind.__name__, distribution="given", version="as it is", entry_point=kind.__name__)
-    plugin = instantiated(given, origin)
-    said = origin.guarded(
-        "name() failed", _required(read_hooks(plugin, origin), "name", origin).settle, mend=_HOOK_MEND
-    )
-    spec = PluginSpec(name=str(said), config=config, workflows=workflows)
-    return _overlaid(read_plugin(plugin, msgspec.structs.replace(origin, name=spec.name), spec, host), spec)
+    """A plugin that is at hand: a module, a class or an object with hooks. Raises `PluginError`, `ConfigError`.
+
+    `origin` of None: it is nobody's but the caller's, and its name is what it says itself.
+    """
+    if origin is None:
+        kind = given if inspect.isclass(given) or isinstance(given, ModuleType) else type(given)
+        origin = Origin(name=kind.__name__, distribution="given", version="as it is", entry_point=kind.__name__)
+        plugin = instantiated(given, origin)
+        name = _required(read_hooks(plugin, origin), "name", origin)
+        said = origin.guarded("name() failed", name.settle, mend=_HOOK_MEND)
+        origin = msgspec.structs.replace(origin, name=str(said))
+    else:
+        plugin = instantiated(given, origin)
+    spec = PluginSpec(name=origin.name, config=config, workflows=workflows)
+    return _overlaid(read_plugin(plugin, origin, spec, host), spec)
 
 
 def serving(plugins: Iterable[Plugin]) -> Registry:
@@ -225,6 +237,7 @@ def read_plugin(given: object, origin: Origin, spec: PluginSpec, host: HostInfo)
         on_workflow_complete=hooks.get("on_workflow_complete"),
         lifespan=_lifespan(hooks, origin),
         open_store=_open_store(hooks, origin),
+        rehearse=_rehearse(hooks, origin),
     )
 
 
@@ -343,6 +356,19 @@ def _open_store(hooks: Mapping[str, Hook], origin: Origin) -> Callable[[str], ob
         return origin.guarded("open_store() failed", lambda: hook.call(url), mend=_HOOK_MEND)
 
     return open_store
+
+
+def _rehearse(hooks: Mapping[str, Hook], origin: Origin) -> Callable[[str], object] | None:
+    hook = hooks.get("rehearse")
+    if hook is None:
+        return None
+    if hook.is_async:
+        raise origin.fault("rehearse is a coroutine function", mend="return the Rehearsal; fakes need no waiting")
+
+    def rehearse(workflow: str) -> object:
+        return origin.guarded(f"rehearse({workflow!r}) failed", lambda: hook.call(workflow), mend=_HOOK_MEND)
+
+    return rehearse
 
 
 def _refuse_taken(plugin: Plugin, served: Mapping[tuple[str, int], Served], schedules: Mapping[str, Scheduled]) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
 
 from bext_workflow.model.json import JsonObject
 from bext_workflow.model.view import RunView
+from bext_workflow.service.proof import Proof, ProofOptions
 from bext_workflow.service.protocols import Approvals, Audit, Operations, Runs, Schedules, Tokens, Workflows
 
 
@@ -121,6 +122,10 @@ class Reached(Protocol):
         """
 
 
+Prover: TypeAlias = Callable[[Target, str, int | None, ProofOptions], Awaitable[Proof]]
+"""Proves a workflow, of some version or the highest, as the config of the target serves it."""
+
+
 class Wiring(Protocol):
     """The composition root, as the command line sees it."""
 
@@ -132,6 +137,9 @@ class Wiring(Protocol):
 
     async def plan(self, target: Target) -> Sequence[VersionPlan]:
         """What the config means for the live runs. Raises what keeps the config, a plugin or the store from use."""
+
+    async def prove(self, target: Target, workflow: str, version: int | None, options: ProofOptions) -> Proof:
+        """The proof of a workflow (`version` of None: the highest). Raises what keeps it from being played."""
 
     def config(self, target: Target) -> JsonObject:
         """The effective config, with defaults and without secrets."""

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from bext_workflow.testing.contract import SharedStoreContract, StoreContract, TellingStoreContract
     from bext_workflow.testing.history import History
     from bext_workflow.testing.hosted import Harness, harness
+    from bext_workflow.testing.prover import prove
     from bext_workflow.testing.scripts import hang
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "TellingStoreContract",
     "hang",
     "harness",
+    "prove",
 ]
 
 _HOME = {
@@ -33,6 +35,7 @@ _HOME = {
     "History": "history",
     "hang": "scripts",
     "harness": "hosted",
+    "prove": "prover",
 }
 
 if "pytest" in sys.modules:

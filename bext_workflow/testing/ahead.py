@@ -14,6 +14,7 @@ import sys
 from bext_workflow.app import App
 from bext_workflow.faces.cli.main import run
 from bext_workflow.host.clock import SystemClock
+from bext_workflow.testing.prover.configured import prove_configured
 
 
 class ClockAhead(SystemClock):
@@ -29,7 +30,7 @@ class ClockAhead(SystemClock):
 def main(argv: list[str]) -> int:
     """The first argument is how far ahead in ms; the rest is a command line of `bext-host`. Returns its exit code."""
     ms, *command = argv
-    return run(lambda: App(ClockAhead(int(ms))), command)
+    return run(lambda: App(prove_configured, ClockAhead(int(ms))), command)
 
 
 if __name__ == "__main__":

@@ -128,8 +128,12 @@ class Stage:
             raise RuntimeError("no host is on the stage")
         return self._host
 
-    async def enter(self) -> Host:
-        """A new host. One that is there loses its seat to it, goes on with its attempts, and can commit nothing."""
+    async def enter(self, registry: Registry | None = None) -> Host:
+        """A new host. One that is there loses its seat to it, goes on with its attempts, and can commit nothing.
+
+        `registry`: what it serves from then on, where that is loaded anew.
+        """
+        self.registry = registry or self.registry
         host = Host(
             store=self.store,
             registry=self.registry,
@@ -184,7 +188,7 @@ class Stage:
 @asynccontextmanager
 async def stage(registry: Registry, store: StageStore) -> AsyncIterator[Stage]:
     """A stage with a host on it, on which time stands still but for `passing`."""
-    clock = store.clock
+    clock, failure = store.clock, None
     await store.open(migrate=True)
     try:
         async with clock.autojump():
@@ -194,9 +198,14 @@ async def stage(registry: Registry, store: StageStore) -> AsyncIterator[Stage]:
                     await on.enter()
                     try:
                         yield on
+                    except Exception as error:
+                        failure = error
                     finally:
                         with anyio.CancelScope(shield=True):
                             await on.close()
     finally:
         with anyio.CancelScope(shield=True):
             await store.close()
+    if failure is not None:
+        # Not from within: a task group would wrap what a test says about it.
+        raise failure

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from bext_workflow.app import App
+from bext_workflow.__main__ import wiring
 from bext_workflow.faces.cli.main import run
 from bext_workflow.model.definition import StepDefinition
 from bext_workflow.model.json import Json, JsonObject
@@ -77,7 +77,7 @@ class Shop:
 
     def __call__(self, *words: str) -> Done:
         self._capfd.readouterr()
-        code = run(App, words)
+        code = run(wiring, words)
         return Done(code, *self._capfd.readouterr())
 
     @contextmanager

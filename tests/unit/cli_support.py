@@ -35,6 +35,7 @@ from bext_workflow.model.view import (
     WhyView,
     WorkflowView,
 )
+from bext_workflow.service.proof import Broken, Coverage, Explored, ExploredPath, Proof, ProofOptions
 from bext_workflow.service.protocols import (
     DEFAULT_FIRES,
     DEFAULT_LIMIT,
@@ -73,6 +74,30 @@ from bext_workflow.service.wiring import (
 )
 
 AT = "2026-11-30T21:52:07.123Z"
+
+PROOF = Proof(
+    workflow="order",
+    version=2,
+    paths=[ExploredPath(name="mug", steps=["pack", "ship"])],
+    steps=Explored(sites=2, faults=13, impossible=1, runs=25),
+    undos=Explored(sites=2, faults=8, impossible=0, runs=16),
+    endings=Explored(sites=0, faults=7, impossible=0, runs=0),
+    pairs=3,
+    pairs_there=90,
+    runs=45,
+    took_ms=1_234,
+    coverage=Coverage(effects=["pack: box", "ship: van"], undone=["pack: box"], stays=["mail"]),
+    broken=[],
+)
+
+BROKEN = Broken(
+    promise="left-behind",
+    where="ship",
+    message="van is done and not undone",
+    case="mug@ship=cancel",
+    faults=1,
+    story=["call     run_step ship, attempt 1", "durable  run compensated"],
+)
 
 STEP = StepView(step="reserve", visit=1, status="completed", attempts=1, idempotency_key="k:reserve", ended_at=AT)
 
@@ -162,6 +187,7 @@ class Shelf:
         self.waited: list[int | None] = []
         self.read = anyio.Event()
         self.plans: list[VersionPlan] = []
+        self.proof = PROOF
         self.report = Report(config="bext.config.toml", plugins=["p"], workflows=["checkout@1"], findings=[])
 
     def answer(self, asked: object) -> None:
@@ -421,6 +447,7 @@ class ShelfWiring:
         self._shelf = shelf
         self.targets: list[Target] = []
         self.served: list[ServeOptions] = []
+        self.proved: list[tuple[str, int | None, ProofOptions]] = []
 
     @asynccontextmanager
     async def reach(self, target: Target) -> AsyncIterator[Reached]:
@@ -434,6 +461,11 @@ class ShelfWiring:
     async def plan(self, target: Target) -> Sequence[VersionPlan]:
         self.targets.append(target)
         return self._shelf.plans
+
+    async def prove(self, target: Target, workflow: str, version: int | None, options: ProofOptions) -> Proof:
+        self.targets.append(target)
+        self.proved.append((workflow, version, options))
+        return self._shelf.proof
 
     def config(self, target: Target) -> JsonObject:
         self.targets.append(target)

@@ -17,6 +17,7 @@ from bext_workflow.model.json import JsonObject
 from bext_workflow.model.origin import ForkedFrom
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
 from bext_workflow.model.view import RunView, StepView
+from bext_workflow.service.proof import ProofOptions
 from bext_workflow.service.protocols import (
     AuditQuery,
     CancelRequest,
@@ -30,7 +31,20 @@ from bext_workflow.service.protocols import (
     TokenRequest,
 )
 from bext_workflow.service.wiring import Change, Finding, Severity, VersionPlan
-from tests.unit.cli_support import APPROVAL, INCIDENT, PAUSED_RUN, RUN, STEP, WAIT, WAITING, Shelf, ShelfWiring, event
+from tests.unit.cli_support import (
+    APPROVAL,
+    BROKEN,
+    INCIDENT,
+    PAUSED_RUN,
+    PROOF,
+    RUN,
+    STEP,
+    WAIT,
+    WAITING,
+    Shelf,
+    ShelfWiring,
+    event,
+)
 
 Captured = pytest.CaptureFixture[str]
 
@@ -465,6 +479,48 @@ def test_the_events_say_what_other_policy_has_moved(capfd: Captured) -> None:
     shelf.journal = [event(1, "policy_changed", policy="p-2", changes=["timeout_ms was 0; it is 9"])]
     call(shelf, "-o", "table", "runs", "events", "0193")
     assert "timeout_ms was 0; it is 9" in capfd.readouterr().out
+
+
+def test_a_proof_that_holds(capfd: Captured) -> None:
+    wiring = ShelfWiring(Shelf())
+    assert run(lambda: wiring, ["-o", "table", "prove", "order@2", "--budget", "3", "--replay", "mug"]) == 0
+    assert wiring.proved == [("order", 2, ProofOptions(budget=3, replay="mug"))]
+    out = capfd.readouterr().out
+    for words in (
+        "order@2 holds",
+        "mug: pack → ship",
+        "45 runs in 1.2 s",
+        "2 steps × 13 faults - 1 without a time-out = 25",
+        "pairs of faults: 3 of 90",
+        "1 of 2 effects, 50 %",
+        "never undone: ship: van",
+        "to stay: mail",
+    ):
+        assert words in out
+
+
+def test_a_proof_that_does_not_hold(capfd: Captured) -> None:
+    shelf = Shelf()
+    shelf.proof = replace(PROOF, broken=[BROKEN])
+    assert call(shelf, "-o", "table", "prove", "order@2") == 3
+    out = capfd.readouterr().out
+    assert "order@2 does not hold: 1 broken promise\n" in out
+    assert "left-behind: ship van is done and not undone\n" in out
+    assert "  durable  run compensated\n" in out
+    assert "bext-host prove order@2 --replay mug@ship=cancel" in out
+    assert call(shelf, "-o", "json", "prove", "order@2") == 3
+    assert json.loads(capfd.readouterr().out)["broken"][0]["case"] == "mug@ship=cancel"
+
+
+@pytest.mark.parametrize(("mark", "code"), [("50", 0), ("50.1", 3)])
+def test_a_proof_whose_coverage_is_under_the_mark(mark: str, code: int, capfd: Captured) -> None:
+    assert call(Shelf(), "prove", "order", "--fail-under", mark) == code
+    assert ("the undo of 50 % of the effects was seen" in capfd.readouterr().err) is (code == 3)
+
+
+def test_a_proof_is_made_where_the_config_is(capfd: Captured) -> None:
+    assert call(Shelf(), "--url", "http://127.0.0.1:1", "prove", "order") == 2
+    assert "prove works on this machine" in capfd.readouterr().err
 
 
 def test_a_plan_is_made_where_the_config_is(capfd: Captured) -> None:

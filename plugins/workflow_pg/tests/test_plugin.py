@@ -43,6 +43,7 @@ def test_hooks_are_those_of_the_trait() -> None:
         "definitions",
         "run_step",
         "compensate_step",
+        "rehearse",
     }
     assert manager.hook.name() == "workflow-pg"
 

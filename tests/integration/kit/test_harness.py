@@ -199,6 +199,12 @@ async def test_a_plugin_that_the_host_would_refuse_is_refused() -> None:
             pytest.fail("it was taken")
 
 
+async def test_what_a_test_raises_comes_out_as_it_is() -> None:
+    with pytest.raises(AssertionError, match="so it is"):
+        async with harness(Shop()):
+            raise AssertionError("so it is")
+
+
 async def test_the_fixture_opens_the_same(harness: OpenHarness) -> None:
     async with harness(Shop()) as at:
         assert (await at.run("order")).status is WAITING

@@ -20,11 +20,13 @@ from bext_workflow import (
 )
 from bext_workflow.model.json import Json
 from bext_workflow.plugin.hookspecs import HostInfo
+from bext_workflow.plugin.rehearsal import Rehearsal
 from bext_workflow_pg import sandbox
 from bext_workflow_pg.errors import Refused, Transient
 from bext_workflow_pg.ledger import Ledger
 from bext_workflow_pg.opening import open_ledger, open_store
 from bext_workflow_pg.order import read_order
+from bext_workflow_pg.rehearsal import rehearse_checkout
 from bext_workflow_pg.settings import ledger_location
 
 CHECKOUT = WorkflowDefinition(
@@ -88,6 +90,10 @@ class CheckoutPlugin:
     @hookimpl
     def open_store(self, url: str) -> object:
         return open_store(url)
+
+    @hookimpl
+    def rehearse(self) -> Rehearsal:
+        return rehearse_checkout(CheckoutPlugin)
 
     @hookimpl
     def definitions(self) -> list[WorkflowDefinition]:

@@ -1,0 +1,351 @@
+"""One case, played on a real host from its start to its end, with the hosts that die in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import anyio
+import msgspec
+
+from bext_workflow.core.state import State, visit_name
+from bext_workflow.errors import BextError, UsageError
+from bext_workflow.faces.cli.journal import detail, step_of, words
+from bext_workflow.model.access import person
+from bext_workflow.model.json import Json, loads
+from bext_workflow.model.run import WorkflowRun
+from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
+from bext_workflow.model.view import EventView, IncidentView, RunView, WaitView, instant
+from bext_workflow.plugin.hooks import Hook
+from bext_workflow.plugin.hookspecs import HostInfo
+from bext_workflow.plugin.overlay import WorkflowEntry
+from bext_workflow.plugin.registry import Plugin, Registry, Served, load_given, serving
+from bext_workflow.plugin.rehearsal import Rehearsal
+from bext_workflow.ports.store import Append, Loaded, Member
+from bext_workflow.service.acting import folded
+from bext_workflow.service.approvals import ApprovalService
+from bext_workflow.service.catalog import Catalog
+from bext_workflow.service.protocols import (
+    CancelRequest,
+    DecideRequest,
+    ResolveRequest,
+    RunQuery,
+    SignalRequest,
+    StartRequest,
+)
+from bext_workflow.service.service import Service
+from bext_workflow.testing.clock import FakeClock
+from bext_workflow.testing.history import history_of
+from bext_workflow.testing.prover.faults import Case, Choice
+from bext_workflow.testing.prover.played import Answered, Chosen, Durable, Played
+from bext_workflow.testing.prover.stand_in import StandIn
+from bext_workflow.testing.prover.store import Checkpoint, ProofStore
+from bext_workflow.testing.scripts import real
+from bext_workflow.testing.stage import DEADLINE_S, Stage, stage
+
+_CONTEXT_BYTES = 1_048_576
+
+_PREFERRED = (Action.FAIL_UNDO, Action.RETRY, Action.NOT_DONE, Action.FAIL, Action.DONE)
+"""What a person answers: undo it whatever it did, or try again."""
+
+SIGNAL, TIMEOUT, REJECT = "signal", "timeout", "reject"
+"""The ways out of a wait."""
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """What is proven: a plugin as it is or as a rehearsal makes it, and what the config says of its workflows."""
+
+    plugin: object
+    workflow: str
+    version: int | None = None
+    rehearse: Callable[[str], Rehearsal]
+    config: dict[str, Json] | None = None
+    overlays: tuple[WorkflowEntry, ...] = ()
+    folder: Path
+
+    @contextmanager
+    def rehearsal(self) -> Iterator[Rehearsal]:
+        """A new one, for one run."""
+        made = self.rehearse(self.workflow)
+        try:
+            yield made
+        finally:
+            if made.close is not None:
+                made.close()
+
+    def load(self, rehearsal: Rehearsal) -> Plugin:
+        """The plugin, anew."""
+        given = self.plugin if rehearsal.plugin is None else rehearsal.plugin()
+        info = HostInfo(data_dir=self.folder, store="sqlite::memory:")
+        return load_given(given, info, config=self.config, workflows=self.overlays)
+
+    def served(self, registry: Registry) -> Served:
+        """Raises `UsageError` for a workflow that the plugin does not serve."""
+        highest = registry.highest(self.workflow)
+        served = highest if self.version is None else registry.served.get((self.workflow, self.version))
+        if served is None:
+            known = ", ".join(f"{id_}@{version}" for id_, version in registry.served)
+            wanted = repr(self.workflow) if self.version is None else f"{self.workflow!r} in version {self.version}"
+            raise UsageError(f"the plugin serves no workflow {wanted}", mend=f"there are: {known}")
+        return served
+
+
+async def play(subject: Subject, case: Case) -> Played:
+    """Plays one case. Raises `UsageError` for one that the workflow does not have."""
+    with subject.rehearsal() as rehearsal:
+        return await _Play(subject, case, rehearsal).play()
+
+
+class _Play:
+    """Plays one case, once."""
+
+    def __init__(self, subject: Subject, case: Case, rehearsal: Rehearsal) -> None:
+        self._subject = subject
+        self._case = case
+        self._rehearsal = rehearsal
+        self._clock = FakeClock()
+        self._store = ProofStore(self._clock, self._told)
+        self._stand_in = StandIn(case, subject.workflow, self, self._tell)
+        self._story: list[str] = []
+        self._durable: list[tuple[int, EventView]] = []
+        self._answered: list[Answered] = []
+        self._waits: set[tuple[str, str, int]] = set()
+        self._on: Stage | None = None
+        self._hosts = 0
+        self._rid = 0
+        self._run_id = ""
+
+    async def play(self) -> Played:
+        registry = self._registry()
+        served = self._subject.served(registry)
+        contexts = self._rehearsal.contexts
+        if self._case.path.context not in contexts:
+            raise UsageError(
+                f"the rehearsal has no context {self._case.path.context!r}", mend=f"there are: {', '.join(contexts)}"
+            )
+        async with stage(registry, self._store) as on:
+            self._on = on
+            start = StartRequest(
+                workflow=served.definition.id,
+                version=served.definition.version,
+                context=contexts[self._case.path.context],
+            )
+            self._run_id = (await self._service().start(start)).run.run_id
+            stuck = False
+            with on.passing():
+                try:
+                    with anyio.fail_after(DEADLINE_S):
+                        await self._conduct(on)
+                except TimeoutError:
+                    stuck = True
+            return await self._played(on, served, stuck=stuck)
+
+    # What calls may do to the run
+
+    def die(self) -> None:
+        self._store.crash()
+
+    def die_at(self, checkpoint: Checkpoint, *, durable: bool) -> None:
+        self._store.die_at(checkpoint, durable=durable)
+
+    async def cancel(self, run_id: str, *, now: bool) -> None:
+        await self._service().cancel(run_id, CancelRequest(reason="the prover cancels", now=now))
+
+    async def be_superseded(self, checkpoint: Checkpoint) -> None:
+        on = self._stage()
+        self._tell("takeover another host takes the run over")
+        await on.enter(self._registry())
+        await self._store.concluded(checkpoint)
+
+    async def real(self, hook: Hook, run: WorkflowRun, *step: str) -> object:
+        return await real(hook, self._clock, run, *step)
+
+    # The conductor
+
+    async def _conduct(self, on: Stage) -> None:
+        while True:
+            await self._store.until(self._stops)
+            if self._store.crashed:
+                self._tell("crash    the host dies")
+                self._store.crashed = False
+                await on.crash()
+                self._tell("restart  another host takes over")
+                await on.enter(self._registry())
+                continue
+            if await self._answer_incident():
+                continue
+            run = await self._service().get(self._run_id)
+            if run.status is not WorkflowStatus.WAITING:
+                return
+            if not await self._answer_wait():
+                await self._store.moved()
+
+    async def _stops(self) -> bool:
+        """Whether it is the conductor's turn."""
+        if self._store.crashed:
+            return True
+        loaded = await self._store.look(self._rid)
+        status = loaded.run.status
+        if loaded.inbox:
+            return False
+        if status.terminal:
+            return not _notice_is_due(loaded)
+        return status in (WorkflowStatus.WAITING, WorkflowStatus.SUSPENDED)
+
+    async def _answer_incident(self) -> bool:
+        """Answers an incident, as a person would; none of a kind twice at a step."""
+        incidents = (await self._service().incidents()).items
+        answered = {(answer.kind, answer.step) for answer in self._answered}
+        incident = next((one for one in incidents if (one.kind, one.step) not in answered), None)
+        if incident is None:
+            return False
+        action = self._action(incident)
+        self._tell(f"answer   {incident.kind} of {incident.step or 'the run'}: {action}")
+        self._stand_in.disarm()
+        self._answered.append(Answered(kind=incident.kind, step=incident.step, action=action))
+        await self._service().resolve(incident.id, ResolveRequest(action=action, note="the prover answers"))
+        return True
+
+    def _action(self, incident: IncidentView) -> Action:
+        if incident.kind is IncidentKind.IN_DOUBT and incident.call is Call.UNDO:
+            return Action.NOT_DONE if self._stands(incident) else Action.DONE
+        return next(action for action in (*_PREFERRED, *incident.actions) if action in incident.actions)
+
+    def _stands(self, incident: IncidentView) -> bool:
+        """Whether a person who looks finds that nothing was undone."""
+        site = (incident.idempotency_key or "").removeprefix(f"{incident.run_id}:").removesuffix(":compensate")
+        return any(effect.site == site for effect in self._rehearsal.ledger.balance().standing)
+
+    async def _answer_wait(self) -> bool:
+        """Sends what a wait waits for, unless the case lets its time run out; whether something was sent."""
+        for summary in (await self._service().list(RunQuery(status=(WorkflowStatus.WAITING,)))).items:
+            run = await self._service().get(summary.run_id)
+            for wait in run.waits or []:
+                name = (run.run_id, wait.step, wait.visit)
+                if wait.signal is not None and name not in self._waits:
+                    self._waits.add(name)
+                    return await self._send(run, wait, wait.signal)
+        return False
+
+    async def _send(self, run: RunView, wait: WaitView, signal: str) -> bool:
+        site = wait.step if wait.visit == 1 else f"{wait.step}#{wait.visit}"
+        site = site if run.workflow == self._subject.workflow else f"{run.workflow}/{site}"
+        ways = [SIGNAL, *([TIMEOUT] if wait.due_at else []), *([REJECT] if wait.approval else [])]
+        taken = self._stand_in.way_of(site) or SIGNAL
+        self._stand_in.chosen.append(Chosen(Choice(site, taken), tuple(way for way in ways if way != taken)))
+        self._tell(f"wait     {site}: {taken}")
+        if taken == TIMEOUT:
+            return False
+        payload = self._rehearsal.signals.get(signal)
+        try:
+            if wait.approval is not None:
+                await self._decide(wait.approval, DecideRequest(approved=taken == SIGNAL, form=payload))
+            else:
+                await self._service().signal(run.run_id, SignalRequest(name=signal, payload=payload))
+        except BextError as error:
+            raise UsageError(
+                f"{site} does not take what is sent: {error.message}", mend=f"give the rehearsal signals[{signal!r}]"
+            ) from error
+        return True
+
+    async def _decide(self, approval: str, request: DecideRequest) -> None:
+        """As the first of those who may."""
+        step = approval.partition(":")[2].partition("#")[0].partition("[")[0]
+        wait = next(
+            one.definition.by_name[step].wait
+            for one in self._stage().registry.served.values()
+            if step in one.definition.by_name
+        )
+        by = wait.approval.by if wait is not None and wait.approval is not None else ()
+        who = partial(person, by[0] if by else "the prover's approver")
+        service = ApprovalService(store=self._store, service=self._service(), clock=self._clock, who=who)
+        request = request if request.approved else msgspec.structs.replace(request, form=None)
+        await service.decide(approval, request)
+
+    # What is taken down
+
+    def _tell(self, line: str) -> int:
+        self._story.append(line)
+        return len(self._story)
+
+    def _told(self, member: Member, rid: int) -> None:
+        if not isinstance(member, Append) and not self._rid:
+            self._rid = rid
+        for kind, data in member.events:
+            event = EventView(seq=0, at=instant(member.at), kind=kind, data=loads(data))
+            parts = (words(event), step_of(event), detail(event))
+            at = self._tell(f"durable  {'  '.join(part for part in parts if part)}")
+            if rid == self._rid:
+                self._durable.append((at, event))
+
+    async def _played(self, on: Stage, served: Served, *, stuck: bool) -> Played:
+        run = await self._service().get(self._run_id)
+        loaded = await self._store.look(self._rid)
+        incidents = (await self._service().incidents()).items
+        ledger, stand_in = self._rehearsal.ledger, self._stand_in
+        plan = on.host.plans.plan_of_served(on.host.plans.serves(run.workflow, run.version))
+        return Played(
+            case=self._case,
+            definition=served.definition,
+            notifies=served.plugin.on_workflow_complete is not None,
+            stuck=stuck,
+            cancelled=stand_in.cancelled,
+            history=history_of(plan, loaded.events, run, incidents),
+            calls=tuple(stand_in.calls),
+            durable=tuple(_durable(at, event, folded(plan, loaded)) for at, event in self._durable),
+            effects=ledger.effects,
+            stays=ledger.stays,
+            answered=tuple(self._answered),
+            chosen=tuple(stand_in.chosen),
+            wrongs=tuple(stand_in.wrongs),
+            story=tuple(self._story),
+        )
+
+    def _registry(self) -> Registry:
+        """What a host loads that starts now."""
+        self._hosts += 1
+        return serving([self._stand_in.before(self._subject.load(self._rehearsal))])
+
+    def _service(self) -> Service:
+        on = self._stage()
+        return Service(
+            store=self._store,
+            engine=on.host,
+            catalog=Catalog(on.registry),
+            clock=self._clock,
+            chance=on.chance,
+            context_bytes=_CONTEXT_BYTES,
+            who=partial(person, "prover"),
+        )
+
+    def _stage(self) -> Stage:
+        if self._on is None:
+            raise RuntimeError("the play has not begun")
+        return self._on
+
+
+def _durable(at: int, event: EventView, state: State) -> Durable:
+    """The event, as of the end, when it is known where each branch stood."""
+    step, visit, branch = event.data.get("step"), event.data.get("visit", 1), event.data.get("branch", 0)
+    # A step of the host's own completes when its wait is over.
+    completes = event.kind == "wait_ended" and event.data.get("completes")
+    return Durable(
+        at=at,
+        kind="step_completed" if completes else event.kind,
+        site=visit_name(step, visit, state.places.get(str(branch), "")) if step else "",
+    )
+
+
+def _notice_is_due(loaded: Loaded) -> bool:
+    """Whether `on_workflow_complete` is still to be called."""
+    due = 0
+    for row in loaded.events:
+        if row.kind in ("run_completed", "run_compensated", "run_failed", "run_cancelled"):
+            due += bool(loads(row.data).get("notify"))
+        elif row.kind == "completion_settled":
+            due -= 1
+        elif row.kind == "incident_opened" and loads(row.data).get("call") == "complete":
+            return False
+    return due > 0
