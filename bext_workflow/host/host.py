@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup
 
 from bext_workflow.core.evolve import initial
 from bext_workflow.core.input import Late
-from bext_workflow.errors import BextError, Conflict, StoreUnavailable
+from bext_workflow.errors import BextError, StoreUnavailable
 from bext_workflow.host import lifespans
 from bext_workflow.host.appending import index_of
 from bext_workflow.host.committer import Committer
@@ -319,9 +319,9 @@ class Host:
             self._dispatcher.forget(run_id)
 
     def _spawn(self, driver: Driver) -> None:
-        if self._drivers is None:
-            raise Conflict("the host is not running")
-        self._drivers.start_soon(self._dispatcher.drive, driver, name=driver.run_id)
+        # A claim may end in the very moment in which the host lets go: its run is as after a crash.
+        if self._drivers is not None:
+            self._drivers.start_soon(self._dispatcher.drive, driver, name=driver.run_id)
 
     def _held(self, begun: NewRun, rid: int) -> Held:
         served = self.plans.serves(begun.created.workflow, begun.created.version)

@@ -14,7 +14,7 @@ from bext_workflow.service.proof import Broken, Coverage, Explored, ExploredPath
 from bext_workflow.testing.prover.faults import FAULTS, Case, Choice, Fault, FaultKind, Path, read_case
 from bext_workflow.testing.prover.judge import judge
 from bext_workflow.testing.prover.play import Subject, play
-from bext_workflow.testing.prover.played import Played
+from bext_workflow.testing.prover.played import Made, Played
 
 MAX_PATHS = 200
 """More ways through a workflow than this are refused: give contexts, and fewer branches to the prover."""
@@ -143,13 +143,15 @@ class _Exploration:
 
     def _cover(self, played: Played) -> None:
         by_name = {name: effect for effect in played.effects for name in (effect.key, effect.id)}
-        steps = {made.site for made in played.calls if made.kind is Call.STEP}
+        to_be_undone = {(made.site, made.number) for made in played.calls if _can_be_undone(played, made)}
         self._stays |= played.stays
         for effect in played.effects:
-            if effect.undoes is None and effect.site in steps and effect.what not in played.stays:
+            if effect.what in played.stays:
+                continue
+            if effect.undoes is None and (effect.site, effect.call) in to_be_undone:
                 self._effects.add(_named(effect.site, effect.what))
             done = by_name.get(effect.undoes or "")
-            if done is not None and done.what == effect.what and done.what not in played.stays:
+            if done is not None and effect.takes_back(done):
                 self._undone.add(_named(done.site, done.what))
 
     def proof(self, took_ms: int) -> Proof:
@@ -221,6 +223,13 @@ def _pairs(played: Played, baseline: Played) -> Iterator[tuple[Case, Played]]:
 
 def _length(broken: Broken) -> tuple[int, int]:
     return broken.faults, len(broken.story)
+
+
+def _can_be_undone(played: Played, made: Made) -> bool:
+    """Whether the call is of a step, and no pivot had completed before."""
+    pivots = {step.name for step in played.definition.steps if step.pivot}
+    passed = [e.at for e in played.durable if e.kind == "step_completed" and e.site.partition("#")[0] in pivots]
+    return made.kind is Call.STEP and made.at < min(passed, default=made.at + 1)
 
 
 def _named(site: str, what: str) -> str:

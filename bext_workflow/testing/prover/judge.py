@@ -60,7 +60,7 @@ def _must_stop(played: Played) -> bool:
 
 
 def _must_go_on(played: Played, fault: Fault) -> bool:
-    if fault.site.startswith("complete#"):
+    if _is_ending(fault.site):
         return True
     step = _step(played, fault.site)
     if step is None or fault.site.endswith(":compensate") or fault.kind not in _GOES_ON or not step.idempotent:
@@ -125,7 +125,7 @@ def _undone_once(played: Played) -> Iterator[Wrong]:
         times = len(undos[effect.n])
         if times > 1:
             yield Wrong("undone-twice", effect.site, f"{effect.what} is undone {times} times, with different keys")
-        elif effect.site.startswith("complete#") or effect.what in played.stays:
+        elif _is_ending(effect.site) or effect.what in played.stays:
             continue
         elif status is WorkflowStatus.COMPLETED:
             if times and effect.site not in undone_visits:
@@ -171,6 +171,11 @@ def _pivot_has_passed(played: Played) -> bool:
 
 def _step(played: Played, site: str) -> StepDefinition | None:
     return played.definition.by_name.get(_bare(site))
+
+
+def _is_ending(site: str) -> bool:
+    """Whether it is a call of `on_workflow_complete`, of the run itself or of a child."""
+    return site.rpartition("/")[2].startswith("complete#")
 
 
 def _bare(site: str) -> str:

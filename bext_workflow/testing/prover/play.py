@@ -198,7 +198,8 @@ class _Play:
         """Answers an incident, as a person would; none of a kind twice at a step."""
         incidents = (await self._service().incidents()).items
         answered = {(answer.kind, answer.step) for answer in self._answered}
-        incident = next((one for one in incidents if (one.kind, one.step) not in answered), None)
+        # The oldest first: what a child has come to is what its parent's incident is about.
+        incident = next((one for one in reversed(incidents) if (one.kind, one.step) not in answered), None)
         if incident is None:
             return False
         action = self._action(incident)

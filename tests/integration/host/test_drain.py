@@ -300,3 +300,47 @@ async def test_a_host_is_listed_with_what_it_serves_while_it_is_there(tmp_path: 
         assert isinstance(row, HostRow)
         assert row.host_id == hosted.host.host_id
         assert {(workflow, version) for workflow, version, _ in row.served} == set(served.served)
+
+
+class HeldClaims(RiggedStore):
+    """A claim that is made, and whose answer takes as long as the test says."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.claimed = asyncio.Event()
+        self.answer = asyncio.Event()
+
+    async def claim(
+        self,
+        owner: str,
+        served: Collection[tuple[str, int]],
+        *,
+        now: int,
+        limit: int,
+        only: Collection[str] | None = None,
+    ) -> Sequence[Claimed]:
+        claimed = await super().claim(owner, served, now=now, limit=limit, only=only)
+        if claimed:
+            self.claimed.set()
+            await self.answer.wait()
+        return claimed
+
+
+async def test_a_claim_that_ends_as_the_host_lets_go_begins_nothing() -> None:
+    """P50: the end of the host is no error, and the run is another's to take up."""
+    store, calls = HeldClaims(), Calls()
+    await store.open(migrate=True)
+    try:
+        async with hosting(saga(calls), store=store, concurrency=1) as hosted:
+            hosted.host._dispatcher.reserve("a run that leaves no room")
+            run_id = await hosted.start()
+            hosted.host._dispatcher.forget("a run that leaves no room")
+            await store.claimed.wait()
+            hosted.host.drain()
+            await hosted.host.wound_down()
+            store.answer.set()
+        async with hosting(saga(calls), store=store) as hosted:
+            await hosted.reaches(run_id, COMPLETED)
+    finally:
+        await store.close()
+    assert calls.made == ["pack", "ship"]

@@ -1,4 +1,4 @@
-"""A plugin with every kind of way: a choice, an approval, a map, a fork with a join, and a loser."""
+"""A plugin with every kind of way: a choice, an approval, a map, a fork, a race and its loser, a pivot, a child."""
 
 from __future__ import annotations
 
@@ -58,6 +58,50 @@ FORK = WorkflowDefinition(
 )
 
 
+RACE = WorkflowDefinition(
+    id="race",
+    steps=(
+        StepDefinition(
+            name="open",
+            next=("left", "right"),
+            join=JoinDefinition(at="close", need="any"),
+            compensate_on_failure=True,
+        ),
+        StepDefinition(name="left", compensate_on_failure=True, next="close"),
+        StepDefinition(name="right", compensate_on_failure=True, next="close"),
+        StepDefinition(name="close", compensate_on_failure=True),
+    ),
+)
+
+PIVOT = WorkflowDefinition(
+    id="pivot",
+    steps=(
+        StepDefinition(name="open", compensate_on_failure=True),
+        StepDefinition(name="ship", compensate_on_failure=True, idempotent=False, pivot=True),
+        StepDefinition(name="close", compensate_on_failure=True),
+    ),
+)
+
+PARENT = WorkflowDefinition(
+    id="parent",
+    steps=(
+        StepDefinition(name="open", compensate_on_failure=True),
+        StepDefinition(name="send", workflow="child"),
+        StepDefinition(name="close", compensate_on_failure=True),
+    ),
+)
+
+CHILD = WorkflowDefinition(
+    id="child",
+    steps=(
+        StepDefinition(name="left", compensate_on_failure=True),
+        StepDefinition(name="right", compensate_on_failure=True),
+    ),
+)
+
+SERVED = [CHOICE, FORK, RACE, PIVOT, PARENT, CHILD]
+
+
 class Parcels:
     """Every step has one effect, under its own name, and takes it back."""
 
@@ -70,11 +114,11 @@ class Parcels:
 
     @hookimpl
     def definitions(self) -> list[WorkflowDefinition]:
-        return [CHOICE, FORK]
+        return SERVED
 
     @hookimpl
     async def run_step(self, run: WorkflowRun, step_name: str) -> StepOutcome:
-        if step_name not in {**CHOICE.by_name, **FORK.by_name}:
+        if all(step_name not in own.by_name for own in SERVED):
             raise WorkflowError.step_not_found(step_name)
         self.ledger.do(step_name, run.idempotency_key)
         return StepOutcome.Continue(next="air" if step_name == "pick" else None)
@@ -82,6 +126,10 @@ class Parcels:
     @hookimpl
     async def compensate_step(self, run: WorkflowRun, step_name: str) -> None:
         self.ledger.undo(step_name, run.idempotency_key)
+
+    @hookimpl
+    async def on_workflow_complete(self, run: WorkflowRun) -> None:
+        self.ledger.do("report", run.idempotency_key)
 
 
 def rehearse(workflow: str) -> Rehearsal:

@@ -141,6 +141,33 @@ def test_forks_and_maps() -> None:
     assert len(proof.coverage.undone) == 6
 
 
+@pytest.mark.tier("ci")
+def test_a_race_and_its_loser() -> None:
+    """What the loser has done is undone, and the run completes."""
+    proof = prove(workflow="race", rehearse=parcels.rehearse, budget=50)
+    assert proof.holds, proof
+    assert proof.coverage.percent == 100
+
+
+@pytest.mark.tier("ci")
+def test_a_pivot() -> None:
+    """Nothing is undone after it, and nothing has to be."""
+    proof = prove(workflow="pivot", rehearse=parcels.rehearse, budget=50)
+    assert proof.holds, proof
+    assert proof.coverage.effects == ["open: open", "ship: ship"]
+    assert proof.coverage.percent == 100
+
+
+@pytest.mark.tier("ci")
+def test_a_child() -> None:
+    """Each call of the child meets each fault, too."""
+    proof = prove(workflow="parent", rehearse=parcels.rehearse, budget=50)
+    assert proof.holds, proof
+    assert [path.steps for path in proof.paths] == [["open", "child/left", "child/right", "close"]]
+    assert (proof.steps.sites, proof.undos.sites, proof.endings.sites) == (4, 4, 2)
+    assert proof.coverage.percent == 100
+
+
 def test_a_way_that_the_prover_takes_can_be_replayed() -> None:
     proof = prove(workflow="choice", rehearse=parcels.rehearse, replay="two+pick~sea+ask~timeout@later=fail")
     assert proof.holds, proof
@@ -190,7 +217,7 @@ def test_a_workflow_that_is_not_there() -> None:
 
 
 def test_a_plugin_of_two_workflows() -> None:
-    with pytest.raises(UsageError, match="serves choice, fork"):
+    with pytest.raises(UsageError, match="serves child, choice, fork"):
         prove(rehearse=parcels.rehearse)
 
 
