@@ -200,7 +200,12 @@ class Dispatcher:
                 self._shop.lease.host_id, self._served, now=now, limit=limit, only=self._only
             )
             for one in claimed:
-                await self._take_up(one)
+                # What an earlier claim took without an answer may have a driver by now.
+                if not self._drives(one.loaded.run):
+                    await self._take_up(one)
+        except StoreUnavailable:
+            self._sweep_at = 0.0
+            raise
         finally:
             self._note_idle()
         return len(claimed)
@@ -211,6 +216,11 @@ class Dispatcher:
             if driver is not None:
                 loaded = await self._shop.store.load(rid, after=driver.seq)
                 driver.poke(loaded.inbox)
+
+    def _drives(self, run: RunRow) -> bool:
+        """Whether it has a driver; one of an earlier claim, which gave it back, may still be on its way out."""
+        driver = self._active.get(run.rid)
+        return driver is not None and driver.fence == run.fence
 
     async def _take_up_strays(self) -> None:
         """Takes up what is the host's and has no driver, nor is about to get one.

@@ -49,7 +49,7 @@ class Driver:
     def __init__(self, shop: Shop, held: Held) -> None:
         self._shop = shop
         self._orphan = held.orphan
-        self._fence = held.fence
+        self.fence = held.fence
         self._moved = held.moved
         self.rid = held.rid
         self._running = Running()
@@ -85,7 +85,7 @@ class Driver:
     async def drive(self) -> None:
         """Returns once the run is given back. Raises `LostLease`."""
         if self._orphan:
-            await self._progress.conclude(Recovered(host=self._shop.lease.host_id, fence=self._fence))
+            await self._progress.conclude(Recovered(host=self._shop.lease.host_id, fence=self.fence))
         await self._tell_policy()
         while not self._progress.released:
             if self._progress.state.suspect:
