@@ -11,6 +11,7 @@ from collections import Counter
 import pytest
 
 from bext_workflow.errors import StoreUnavailable
+from bext_workflow.ports import telemetry as names
 from bext_workflow.service.protocols import StartRequest
 from bext_workflow_pg.store import connections
 from plugins.workflow_pg.tests.proxy import Cut, Loss
@@ -50,6 +51,7 @@ async def test_a_connection_is_cut_before_and_after_every_statement(server: str,
 
         assert {(name, loss) for name in named for loss in AT_ONCE} <= set(+made)
         assert here.errand.repeated() == {}
+        assert here.hosted.telemetry.value(names.RESULTS_DISCARDED) == 0
         here.proxy.count()
         assert await here.drive(scene) == calm
 
