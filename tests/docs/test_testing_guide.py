@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from bext_workflow import testing
 from bext_workflow.testing import harness
 from bext_workflow.testing.prover.faults import FAULTS, MEANINGS, FaultKind
 from bext_workflow.testing.prover.played import PROMISES
@@ -53,6 +54,11 @@ def stable(text: str) -> str:
 def test_there_are_examples() -> None:
     assert len(EXAMPLES) >= 7
     assert set(SHOWN) <= {example.__name__ for example in EXAMPLES}
+
+
+def test_everything_in_the_kit_stands_in_the_guide() -> None:
+    told = {code for cells in table_after(GUIDE, "## What is in the kit") for code in codes(cells[0])}
+    assert told == set(testing.__all__)
 
 
 def test_every_fault_stands_in_the_guide() -> None:

@@ -199,10 +199,8 @@ def _others(baseline: Played) -> Iterator[Path]:
 
 def _can_happen(baseline: Played, fault: Fault) -> bool:
     """A call without a time-out never times out."""
-    if fault.kind is not FaultKind.TIME_OUT or fault.site.startswith("complete#"):
-        return True
-    step = baseline.definition.by_name.get(fault.site.partition(":")[0].partition("#")[0].partition("[")[0])
-    return step is None or step.timeout_ms > 0
+    step = baseline.step_of(fault.site)
+    return fault.kind is not FaultKind.TIME_OUT or step is None or step.timeout_ms > 0
 
 
 def _pairs(played: Played, baseline: Played) -> Iterator[tuple[Case, Played]]:

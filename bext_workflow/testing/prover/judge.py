@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from bext_workflow.model.definition import StepDefinition
+from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
 from bext_workflow.model.event import StepFailed
 from bext_workflow.model.status import Call, IncidentKind, WorkflowStatus
 from bext_workflow.plugin.rehearsal import Effect
 from bext_workflow.testing.prover.faults import CRASHES, UNKNOWN, Fault, FaultKind
-from bext_workflow.testing.prover.played import Played, Wrong
+from bext_workflow.testing.prover.played import Played, Wrong, step_name
 
 _ENDS = ("run_completed", "run_compensated", "run_failed", "run_cancelled")
 
@@ -62,7 +62,7 @@ def _must_stop(played: Played) -> bool:
 def _must_go_on(played: Played, fault: Fault) -> bool:
     if _is_ending(fault.site):
         return True
-    step = _step(played, fault.site)
+    step = played.step_of(fault.site)
     if step is None or fault.site.endswith(":compensate") or fault.kind not in _GOES_ON or not step.idempotent:
         return False
     return fault.kind in CRASHES or fault.kind is FaultKind.LOST_LEASE or step.retries.max_attempts > 1
@@ -149,38 +149,31 @@ def _undone_without_done(played: Played) -> Iterator[Wrong]:
 
 def _is_excused(played: Played, effect: Effect) -> bool:
     """Whether the plugin's own word, or a person's, leaves the effect in place."""
-    step = _step(played, effect.site)
-    if step is None or "/" in effect.site:
+    step = played.step_of(effect.site)
+    if step is None:
         return False
-    if step.name in played.history.left_in_place or _pivot_has_passed(played):
+    if effect.site == step.name and step.name in played.history.left_in_place:
+        return True
+    if _pivot_has_passed(played):
         return True
     unknown = any(fault.site == effect.site and fault.kind in UNKNOWN for fault in played.case.faults)
     completed = any(e.kind == "step_completed" and e.site == effect.site for e in played.durable)
-    return unknown and not completed and _says_false(played, step)
+    return unknown and not completed and _says_false(played.workflow_of(effect.site), step)
 
 
-def _says_false(played: Played, step: StepDefinition) -> bool:
+def _says_false(workflow: WorkflowDefinition, step: StepDefinition) -> bool:
     """As `check` reads it: a workflow is thought through once one of its steps says true."""
-    return not step.compensate_on_failure and any(one.compensate_on_failure for one in played.definition.steps)
+    return not step.compensate_on_failure and any(one.compensate_on_failure for one in workflow.steps)
 
 
 def _pivot_has_passed(played: Played) -> bool:
     pivots = {step.name for step in played.definition.steps if step.pivot}
-    return any(event.kind == "step_completed" and _bare(event.site) in pivots for event in played.durable)
-
-
-def _step(played: Played, site: str) -> StepDefinition | None:
-    return played.definition.by_name.get(_bare(site))
+    return any(event.kind == "step_completed" and step_name(event.site) in pivots for event in played.durable)
 
 
 def _is_ending(site: str) -> bool:
     """Whether it is a call of `on_workflow_complete`, of the run itself or of a child."""
     return site.rpartition("/")[2].startswith("complete#")
-
-
-def _bare(site: str) -> str:
-    """The step of `ship[2]#3:compensate`."""
-    return site.partition(":")[0].partition("#")[0].partition("[")[0]
 
 
 def _done(effects: tuple[Effect, ...]) -> list[Effect]:

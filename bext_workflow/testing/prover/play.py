@@ -290,6 +290,7 @@ class _Play:
         return Played(
             case=self._case,
             definition=served.definition,
+            children={own.id: own for own in served.plugin.definitions},
             notifies=served.plugin.on_workflow_complete is not None,
             stuck=stuck,
             cancelled=stand_in.cancelled,

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
-from bext_workflow.model.definition import WorkflowDefinition
+from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
 from bext_workflow.model.status import Call, IncidentKind
 from bext_workflow.plugin.rehearsal import Effect
 from bext_workflow.testing.history import History
 from bext_workflow.testing.prover.faults import Case, Choice
+
+
+def step_name(site: str) -> str:
+    """The name of the step in a site."""
+    return site.rpartition("/")[2].partition(":")[0].partition("#")[0].partition("[")[0]
 
 
 class Made(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,11 +80,12 @@ class Wrong(msgspec.Struct, frozen=True):
 class Played(msgspec.Struct, frozen=True, kw_only=True):
     """One case, played to its end. `wrongs`: what the plugin did that it must never do, where it was seen.
 
-    `cancelled`: a cancel was accepted. `story` tells it line by line.
+    `children`: the workflows of the plugin, by id. `cancelled`: a cancel was accepted. `story` tells it line by line.
     """
 
     case: Case
     definition: WorkflowDefinition
+    children: Mapping[str, WorkflowDefinition]
     notifies: bool
     stuck: bool
     cancelled: bool
@@ -94,6 +102,15 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     def sites(self, kind: Call) -> list[str]:
         """The sites of the calls of that kind, each once, in order."""
         return list(dict.fromkeys(made.site for made in self.calls if made.kind is kind))
+
+    def workflow_of(self, site: str) -> WorkflowDefinition:
+        """Whose call it is."""
+        workflow, child, _ = site.partition("/")
+        return self.children[workflow] if child else self.definition
+
+    def step_of(self, site: str) -> StepDefinition | None:
+        """The step of `ship[2]#3:compensate`, or of `shipping/pack`; None for a call of `on_workflow_complete`."""
+        return self.workflow_of(site).by_name.get(step_name(site))
 
     @property
     def trail(self) -> tuple[str, ...]:

@@ -65,12 +65,13 @@ class StandIn:
     def before(self, plugin: Plugin) -> Plugin:
         """The plugin, with this before its hooks."""
         self._definitions |= {(own.id, own.version): own for own in plugin.definitions}
-        undo, complete = plugin.compensate_step, plugin.on_workflow_complete
+        undo, complete, verify = plugin.compensate_step, plugin.on_workflow_complete, plugin.verify_step
         return replace(
             plugin,
             run_step=self._stand_in(Call.STEP, plugin.run_step),
             compensate_step=None if undo is None else self._stand_in(Call.UNDO, undo),
             on_workflow_complete=None if complete is None else self._stand_in(Call.COMPLETE, complete),
+            verify_step=None if verify is None else Hook(partial(self._verify, verify), is_async=True),
         )
 
     def disarm(self) -> None:
@@ -91,6 +92,10 @@ class StandIn:
                 PERFORMING.reset(token)
 
         return Hook(call, is_async=True)
+
+    async def _verify(self, hook: Hook, run: WorkflowRun, step: str) -> object:
+        self._tell(f"call     verify_step {self.site_of(run)}")
+        return await self._scene.real(hook, run, step)
 
     def _begin(self, kind: Call, run: WorkflowRun) -> Made:
         site = self.site_of(run)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from uuid import uuid4
 
 from bext_workflow import (
+    NotDone,
     RetryPolicy,
     StepDefinition,
     StepOutcome,
@@ -88,6 +89,32 @@ def rehearsing(plugin: type[Trip]) -> Callable[[str], Rehearsal]:
         )
 
     return rehearse
+
+
+class Verified(Trip):
+    """Without a mistake, and it looks what has become of an attempt in doubt."""
+
+    @hookimpl
+    def verify_step(self, run: WorkflowRun) -> StepOutcome | NotDone:
+        booked = [effect.id for effect in self.ledger.effects if effect.key == run.idempotency_key]
+        return StepOutcome.Continue({"room": booked[0]}) if booked else NotDone()
+
+
+class VerifyBlind(Trip):
+    """It says without looking that nothing was done, and the next attempt has another key."""
+
+    def room(self, run: WorkflowRun) -> StepOutcome:
+        if run.context.get("full"):
+            return super().room(run)
+        return StepOutcome.Continue({"room": self.ledger.do("room", uuid4().hex)})
+
+    def undo_room(self, run: WorkflowRun) -> None:
+        if "room" in run.context:
+            self.ledger.undo("room", run.idempotency_key, of=run.context["room"])
+
+    @hookimpl
+    def verify_step(self, run: WorkflowRun) -> NotDone:
+        return NotDone()
 
 
 class UndoMissing(Trip):

@@ -26,6 +26,7 @@ MISTAKES = [
     (planted.WrongCompensationKey, "undone-without-done", "room:compensate", "order@room=cancel"),
     (planted.ReportRepeated, "done-twice", "complete#1", "order@complete#1=crash_after_effect"),
     (planted.KeptInMemory, "left-behind", "flight", "full@flight=crash_after_checkpoint"),
+    (planted.VerifyBlind, "done-twice", "room", "order@room=crash_after_effect"),
     (planted.UndoRefusesNothing, "raises", "flight:compensate", "order@flight=raise"),
 ]
 """A plugin with a mistake, the promise that it breaks, by which call, and a case that shows it."""
@@ -111,6 +112,19 @@ def test_a_lease_that_is_lost_while_a_step_runs() -> None:
     assert story.count("call     run_step flight") == 2
     assert story.count("durable  step completed  flight") == 1
     assert story.index("durable  step completed  flight") < story.index("late     the call")
+
+
+def test_a_plugin_that_looks_what_became_of_an_attempt_in_doubt() -> None:
+    proof = prove(rehearse=rehearsing(planted.Verified), replay="order@room=crash_after_effect")
+    assert proof.holds, proof
+    assert "call     verify_step room" in proof.story
+    assert "durable  run completed" in proof.story
+
+
+@pytest.mark.tier("ci")
+def test_a_saga_that_verifies() -> None:
+    proof = prove(rehearse=rehearsing(planted.Verified), budget=100)
+    assert proof.holds, proof
 
 
 # Paths
