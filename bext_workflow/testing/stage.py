@@ -195,8 +195,8 @@ async def stage(registry: Registry, store: StageStore) -> AsyncIterator[Stage]:
             with clock.held():
                 async with anyio.create_task_group() as tasks:
                     on = Stage(registry, store, tasks)
-                    await on.enter()
                     try:
+                        await on.enter()
                         yield on
                     except Exception as error:
                         failure = error

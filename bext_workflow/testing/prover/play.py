@@ -113,7 +113,6 @@ class _Play:
         self._answered: list[Answered] = []
         self._waits: set[tuple[str, str, int]] = set()
         self._on: Stage | None = None
-        self._hosts = 0
         self._rid = 0
         self._run_id = ""
 
@@ -307,7 +306,6 @@ class _Play:
 
     def _registry(self) -> Registry:
         """What a host loads that starts now."""
-        self._hosts += 1
         return serving([self._stand_in.before(self._subject.load(self._rehearsal))])
 
     def _service(self) -> Service:

@@ -7,11 +7,13 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from bext_workflow import StepOutcome, WorkflowRun, WorkflowStatus
+from bext_workflow import StepOutcome, WorkflowRun, WorkflowStatus, hookimpl
 from bext_workflow.errors import Conflict, PluginError
 from bext_workflow.model.status import Action, IncidentKind
 from bext_workflow.testing import Harness, hang, harness
@@ -197,6 +199,22 @@ async def test_a_plugin_that_the_host_would_refuse_is_refused() -> None:
     with pytest.raises(PluginError, match=r"Nothing.*has no hook name"):
         async with harness(Nothing):
             pytest.fail("it was taken")
+
+
+async def test_a_plugin_that_does_not_open_says_so() -> None:
+    class Shut(Shop):
+        @hookimpl
+        @asynccontextmanager
+        async def lifespan(self) -> AsyncIterator[None]:
+            self.connect()
+            yield
+
+        def connect(self) -> None:
+            raise ConnectionError("no warehouse")
+
+    with pytest.raises(PluginError, match="no warehouse"):
+        async with harness(Shut):
+            pytest.fail("it was opened")
 
 
 async def test_what_a_test_raises_comes_out_as_it_is() -> None:
