@@ -22,7 +22,7 @@ class Broken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Explored(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of call: `sites` over all paths, times `faults`, less what is `impossible`, is `runs`.
+    """One kind of call, or waits: `sites` over all paths, times `faults`, less what is `impossible`, is `runs`.
 
     Impossible is that a call without a time-out runs out of time.
     """
@@ -72,6 +72,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
     paths: list[ExploredPath]
     steps: Explored
     undos: Explored
+    waits: Explored
     endings: Explored
     pairs: int
     pairs_there: int
@@ -107,7 +108,10 @@ def _explored(proof: Proof) -> Iterator[str]:
     for path in proof.paths:
         yield f"  path     {path.name}: {' → '.join(path.steps)}"
     yield f"  explored {_counted(proof.runs, 'run')} in {proof.took_ms / 1000:.1f} s"
-    for what, explored in (("step", proof.steps), ("undo", proof.undos), ("ending", proof.endings)):
+    kinds = (("step", proof.steps), ("undo", proof.undos), ("wait", proof.waits), ("ending", proof.endings))
+    for what, explored in kinds:
+        if not explored.sites:
+            continue
         less = f" - {explored.impossible} without a time-out" if explored.impossible else ""
         product = f"{_counted(explored.sites, what)} × {explored.faults} faults{less}"
         yield f"           {product} = {explored.runs}"

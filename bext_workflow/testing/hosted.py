@@ -207,7 +207,9 @@ class Harness:
         return await self.history(run_id)
 
     async def _still(self, run_id: str) -> RunView:
-        return await self.service.result(run_id, wait_ms=DEADLINE_S * 1000)
+        (row,) = await self._stage.store.find(run_id, limit=1)
+        await self._stage.store.until(partial(self._stage.store.stands_still, row.rid))
+        return await self.service.get(run_id)
 
     async def _finished(self, run_id: str) -> RunView:
         while True:

@@ -17,6 +17,7 @@ from bext_workflow.host.clock import SystemChance
 from bext_workflow.host.host import Host, HostSettings
 from bext_workflow.plugin.registry import Registry
 from bext_workflow.ports.store import Judge, LeaseLost, Loaded, Member, Posted, Result
+from bext_workflow.service.engine import stands_still
 from bext_workflow.stores import SqliteStore
 from bext_workflow.stores.sqlite.worker import Worker
 from bext_workflow.testing.clock import FakeClock
@@ -56,6 +57,16 @@ class StageStore(SqliteStore):
         """Waits for the next thing that is written or read by a driver."""
         self._moved.clear()
         await self._moved.wait()
+
+    async def stands_still(self, rid: int) -> bool:
+        """Whether nothing is under way: all that was asked of the run is done, and what follows from it."""
+        loaded = await self.look(rid)
+        # Owned, it is about to be something else: a stop is durable before what follows from it.
+        return loaded.run.owner is None and not loaded.inbox and stands_still(loaded.run.status)
+
+    async def look(self, rid: int) -> Loaded:
+        """A run as it stands."""
+        return await super().load(rid)
 
     async def write(self, batch: Sequence[Member]) -> Sequence[Result]:
         if self.dead:

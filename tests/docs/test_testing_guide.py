@@ -11,7 +11,7 @@ import pytest
 
 from bext_workflow import testing
 from bext_workflow.testing import harness
-from bext_workflow.testing.prover.faults import FAULTS, MEANINGS, FaultKind
+from bext_workflow.testing.prover.faults import FAULTS, MEANINGS, ON_WAIT, FaultKind
 from bext_workflow.testing.prover.played import PROMISES
 from tests.docs.pages import DOCS, ROOT, blocks, codes, marked, table_after
 
@@ -66,7 +66,8 @@ def test_every_fault_stands_in_the_guide() -> None:
     assert {name: cells[1] for name, cells in told.items()} == {kind.value: MEANINGS[kind] for kind in FaultKind}
     words = {"step": "steps", "undo": "undos", "complete": "`on_workflow_complete`"}
     for kind in FaultKind:
-        assert told[kind][2] == ", ".join(words[call] for call, kinds in FAULTS.items() if kind in kinds)
+        at = [words[call] for call, kinds in FAULTS.items() if kind in kinds]
+        assert told[kind][2] == ", ".join([*at, *(["waits"] if kind in ON_WAIT else [])])
 
 
 def test_every_promise_stands_in_the_guide_and_is_kept_an_eye_on() -> None:

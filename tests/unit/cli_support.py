@@ -81,6 +81,7 @@ PROOF = Proof(
     paths=[ExploredPath(name="mug", steps=["pack", "ship"])],
     steps=Explored(sites=2, faults=13, impossible=1, runs=25),
     undos=Explored(sites=2, faults=8, impossible=0, runs=16),
+    waits=Explored(sites=0, faults=3, impossible=0, runs=0),
     endings=Explored(sites=0, faults=7, impossible=0, runs=0),
     pairs=3,
     pairs_there=90,

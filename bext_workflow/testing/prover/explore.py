@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from bext_workflow.errors import UsageError
 from bext_workflow.model.status import Call
 from bext_workflow.service.proof import Broken, Coverage, Explored, ExploredPath, Proof, ProofOptions
-from bext_workflow.testing.prover.faults import FAULTS, Case, Choice, Fault, FaultKind, Path, read_case
+from bext_workflow.testing.prover.faults import FAULTS, ON_WAIT, Case, Choice, Fault, FaultKind, Path, read_case
 from bext_workflow.testing.prover.judge import judge
 from bext_workflow.testing.prover.play import Subject, play
 from bext_workflow.testing.prover.played import Made, Played
@@ -41,7 +41,7 @@ class _Exploration:
         self._subject = subject
         self._baselines: list[Played] = []
         self._singles: list[tuple[Played, Played]] = []
-        self._explored: dict[Call, Counter[str]] = {kind: Counter() for kind in Call}
+        self._explored = {what: Counter[str]() for what in ("steps", "undos", "waits", "endings")}
         self._effects: set[str] = set()
         self._undone: set[str] = set()
         self._stays: set[str] = set()
@@ -52,9 +52,10 @@ class _Exploration:
     async def explore(self, budget: int) -> None:
         await self._find_paths()
         for baseline in self._baselines:
-            await self._explore_steps(baseline)
+            await self._explore_sites(baseline, "steps", FAULTS[Call.STEP], baseline.sites(Call.STEP))
             await self._explore_undos(baseline)
-            await self._explore_calls(baseline, Call.COMPLETE, baseline.sites(Call.COMPLETE))
+            await self._explore_sites(baseline, "waits", ON_WAIT, baseline.waits)
+            await self._explore_sites(baseline, "endings", FAULTS[Call.COMPLETE], baseline.sites(Call.COMPLETE))
         await self._explore_pairs(budget)
 
     async def replay(self, case: Case) -> None:
@@ -84,9 +85,6 @@ class _Exploration:
 
     # Faults
 
-    async def _explore_steps(self, baseline: Played) -> None:
-        await self._explore_calls(baseline, Call.STEP, baseline.sites(Call.STEP))
-
     async def _explore_undos(self, baseline: Played) -> None:
         """An undo is reached by a cancel during its step: that completes, and then it is undone first."""
         cancelled = {
@@ -97,15 +95,22 @@ class _Exploration:
         for site, played in cancelled.items():
             undo = f"{site}:compensate"
             if undo in played.sites(Call.UNDO):
-                await self._explore_calls(baseline, Call.UNDO, [undo], after=Fault(site, FaultKind.CANCEL))
+                cancel = Fault(site, FaultKind.CANCEL)
+                await self._explore_sites(baseline, "undos", FAULTS[Call.UNDO], [undo], after=cancel)
 
-    async def _explore_calls(
-        self, baseline: Played, kind: Call, sites: list[str], *, after: Fault | None = None
+    async def _explore_sites(
+        self,
+        baseline: Played,
+        what: str,
+        kinds: Sequence[FaultKind],
+        sites: Sequence[str],
+        *,
+        after: Fault | None = None,
     ) -> None:
-        counted = self._explored[kind]
+        counted = self._explored[what]
         for site in sites:
             counted["sites"] += 1
-            for fault in (Fault(site, one) for one in FAULTS[kind]):
+            for fault in (Fault(site, kind) for kind in kinds):
                 if not _can_happen(baseline, fault):
                     counted["impossible"] += 1
                     continue
@@ -160,9 +165,10 @@ class _Exploration:
             workflow=definition.id,
             version=definition.version,
             paths=[ExploredPath(name=str(one.case.path), steps=one.sites(Call.STEP)) for one in self._baselines],
-            steps=self._explored_of(Call.STEP),
-            undos=self._explored_of(Call.UNDO),
-            endings=self._explored_of(Call.COMPLETE),
+            steps=self._explored_of("steps", FAULTS[Call.STEP]),
+            undos=self._explored_of("undos", FAULTS[Call.UNDO]),
+            waits=self._explored_of("waits", ON_WAIT),
+            endings=self._explored_of("endings", FAULTS[Call.COMPLETE]),
             pairs=self._pairs,
             pairs_there=self._pairs_there,
             runs=self._runs,
@@ -176,13 +182,10 @@ class _Exploration:
             story=self._story,
         )
 
-    def _explored_of(self, kind: Call) -> Explored:
-        counted = self._explored[kind]
+    def _explored_of(self, what: str, kinds: Sequence[FaultKind]) -> Explored:
+        counted = self._explored[what]
         return Explored(
-            sites=counted["sites"],
-            faults=len(FAULTS[kind]),
-            impossible=counted["impossible"],
-            runs=counted["runs"],
+            sites=counted["sites"], faults=len(kinds), impossible=counted["impossible"], runs=counted["runs"]
         )
 
 
@@ -204,9 +207,9 @@ def _can_happen(baseline: Played, fault: Fault) -> bool:
 
 
 def _pairs(played: Played, baseline: Played) -> Iterator[tuple[Case, Played]]:
-    """A second fault at each call that comes after the first one, at another site."""
+    """A second fault at each call that comes after the first one, at another site; with a wait, at each call."""
     (first,) = played.case.faults
-    begun = False
+    begun = first.site.endswith(":wait")
     seen: set[str] = set()
     for made in played.calls:
         begun = begun or made.site == first.site

@@ -62,6 +62,9 @@ FAULTS: dict[Call, tuple[FaultKind, ...]] = {
 }
 """The faults of each kind of call."""
 
+ON_WAIT = (FaultKind.CANCEL, FaultKind.CRASH_BEFORE_CHECKPOINT, FaultKind.CRASH_AFTER_CHECKPOINT)
+"""The faults of a wait: its checkpoint is the end of it."""
+
 CRASHES = frozenset(
     {
         FaultKind.CRASH_BEFORE_EFFECT,
@@ -88,7 +91,7 @@ UNKNOWN = frozenset(
 class Fault(msgspec.Struct, frozen=True):
     """A fault at a site: a visit of a step (`ship`, `ship[2]`, `ship#2`), its undo (`ship:compensate`), `complete#1`.
 
-    In a run that is a sub-workflow its id comes first: `shipping/pack`.
+    A wait is `ask:wait`. In a run that is a sub-workflow its id comes first: `shipping/pack`.
     """
 
     site: str

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
 from bext_workflow.model.event import StepFailed
-from bext_workflow.model.status import Call, IncidentKind, WorkflowStatus
+from bext_workflow.model.status import IncidentKind, WorkflowStatus
 from bext_workflow.plugin.rehearsal import Effect
 from bext_workflow.testing.prover.faults import CRASHES, UNKNOWN, Fault, FaultKind
 from bext_workflow.testing.prover.played import Played, Wrong, step_name
@@ -60,7 +60,7 @@ def _must_stop(played: Played) -> bool:
 
 
 def _must_go_on(played: Played, fault: Fault) -> bool:
-    if _is_ending(fault.site):
+    if _is_ending(fault.site) or (fault.site.endswith(":wait") and fault.kind in CRASHES):
         return True
     step = played.step_of(fault.site)
     if step is None or fault.site.endswith(":compensate") or fault.kind not in _GOES_ON or not step.idempotent:
@@ -75,10 +75,15 @@ def _may_fail(played: Played) -> bool:
 
 
 def _nothing_after_its_outcome(played: Played, _: Played) -> Iterator[Wrong]:
-    """P1: a step is not called again after its checkpoint."""
-    done = {event.site: event.at for event in played.durable if event.kind == "step_completed"}
+    """P1: no step, and no undo, is called again after its checkpoint."""
+    done: dict[str, int] = {}
+    for event in played.durable:
+        if event.kind in ("step_completed", "step_failed"):
+            done[event.site] = event.at
+        elif event.kind == "step_compensated":
+            done[f"{event.site}:compensate"] = event.at
     for made in played.calls:
-        if made.kind is Call.STEP and made.at > done.get(made.site, made.at):
+        if made.at > done.get(made.site, made.at):
             yield Wrong("repeated", made.site, "is called again after its checkpoint")
 
 

@@ -38,7 +38,7 @@ from bext_workflow.service.protocols import (
 from bext_workflow.service.service import Service
 from bext_workflow.testing.clock import FakeClock
 from bext_workflow.testing.history import history_of
-from bext_workflow.testing.prover.faults import Case, Choice
+from bext_workflow.testing.prover.faults import Case, Choice, FaultKind
 from bext_workflow.testing.prover.played import Answered, Chosen, Durable, Played
 from bext_workflow.testing.prover.stand_in import StandIn
 from bext_workflow.testing.prover.store import Checkpoint, ProofStore
@@ -111,7 +111,7 @@ class _Play:
         self._story: list[str] = []
         self._durable: list[tuple[int, EventView]] = []
         self._answered: list[Answered] = []
-        self._waits: set[tuple[str, str, int]] = set()
+        self._waits: dict[tuple[str, str, int], str] = {}
         self._on: Stage | None = None
         self._rid = 0
         self._run_id = ""
@@ -176,7 +176,7 @@ class _Play:
             if await self._answer_incident():
                 continue
             run = await self._service().get(self._run_id)
-            if run.status is not WorkflowStatus.WAITING:
+            if run.status.terminal or run.status is WorkflowStatus.SUSPENDED:
                 return
             if not await self._answer_wait():
                 await self._store.moved()
@@ -185,13 +185,7 @@ class _Play:
         """Whether it is the conductor's turn."""
         if self._store.crashed:
             return True
-        loaded = await self._store.look(self._rid)
-        status = loaded.run.status
-        if loaded.inbox:
-            return False
-        if status.terminal:
-            return not _notice_is_due(loaded)
-        return status in (WorkflowStatus.WAITING, WorkflowStatus.SUSPENDED)
+        return await self._store.stands_still(self._rid) and not _notice_is_due(await self._store.look(self._rid))
 
     async def _answer_incident(self) -> bool:
         """Answers an incident, as a person would; none of a kind twice at a step."""
@@ -223,15 +217,27 @@ class _Play:
         for summary in (await self._service().list(RunQuery(status=(WorkflowStatus.WAITING,)))).items:
             run = await self._service().get(summary.run_id)
             for wait in run.waits or []:
-                name = (run.run_id, wait.step, wait.visit)
-                if wait.signal is not None and name not in self._waits:
-                    self._waits.add(name)
-                    return await self._send(run, wait, wait.signal)
+                if (run.run_id, wait.step, wait.visit) not in self._waits:
+                    return await self._wait(run, wait)
         return False
 
-    async def _send(self, run: RunView, wait: WaitView, signal: str) -> bool:
-        site = wait.step if wait.visit == 1 else f"{wait.step}#{wait.visit}"
+    async def _wait(self, run: RunView, wait: WaitView) -> bool:
+        """Lets happen what the case says of a wait that is new."""
+        site = visit_name(wait.step, wait.visit)
         site = site if run.workflow == self._subject.workflow else f"{run.workflow}/{site}"
+        self._waits[run.run_id, wait.step, wait.visit] = f"{site}:wait"
+        match self._stand_in.fault_at(f"{site}:wait"):
+            case FaultKind.CANCEL:
+                await self._stand_in.cancel(run.run_id, now=False)
+                return True
+            case FaultKind.CRASH_BEFORE_CHECKPOINT | FaultKind.CRASH_AFTER_CHECKPOINT as kind:
+                durable = kind is FaultKind.CRASH_AFTER_CHECKPOINT
+                self._store.die_at(Checkpoint(step=wait.step, visit=wait.visit), durable=durable)
+            case _:
+                pass
+        return wait.signal is not None and await self._send(run, wait, wait.signal, site)
+
+    async def _send(self, run: RunView, wait: WaitView, signal: str, site: str) -> bool:
         ways = [SIGNAL, *([TIMEOUT] if wait.due_at else []), *([REJECT] if wait.approval else [])]
         taken = self._stand_in.way_of(site) or SIGNAL
         self._stand_in.chosen.append(Chosen(Choice(site, taken), tuple(way for way in ways if way != taken)))
@@ -299,6 +305,7 @@ class _Play:
             effects=ledger.effects,
             stays=ledger.stays,
             answered=tuple(self._answered),
+            waits=tuple(dict.fromkeys(self._waits.values())),
             chosen=tuple(stand_in.chosen),
             wrongs=tuple(stand_in.wrongs),
             story=tuple(self._story),

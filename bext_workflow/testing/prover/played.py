@@ -60,7 +60,7 @@ PROMISES = {
     "undone-without-done": "the undo of a step that completed finds what that step has done",
     "raises": "the plugin raises only what the host can act upon: a `WorkflowError`, a time-out, what `retry_on` names",
     "context-mutated": "`run.context` is read",
-    "repeated": "no step is called again after its checkpoint",
+    "repeated": "no step, and no undo, is called again after its checkpoint",
     "order": "what completed last is undone first",
     "status": "the run ends as the fault demands: as if it had not been, or undone",
     "completion": "`on_workflow_complete` is called for every ending, after that is durable",
@@ -95,6 +95,7 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     effects: tuple[Effect, ...]
     stays: frozenset[str]
     answered: tuple[Answered, ...]
+    waits: tuple[str, ...]
     chosen: tuple[Chosen, ...]
     wrongs: tuple[Wrong, ...]
     story: tuple[str, ...]

@@ -78,6 +78,13 @@ class StandIn:
         """No fault happens any more."""
         self._faults.clear()
 
+    def fault_at(self, site: str) -> FaultKind | None:
+        """What is to happen at a wait, once."""
+        fault = self._faults.pop(site, None)
+        if fault is not None:
+            self._tell(f"fault    {fault}")
+        return None if fault is None else fault.kind
+
     def way_of(self, site: str) -> str | None:
         """Where the case sends the run from there."""
         return self._ways.get(site)
@@ -137,13 +144,13 @@ class StandIn:
             case FaultKind.CRASH_BEFORE_CHECKPOINT | FaultKind.CRASH_AFTER_CHECKPOINT as kind:
                 self._scene.die_at(_checkpoint(made), durable=kind is FaultKind.CRASH_AFTER_CHECKPOINT)
             case FaultKind.CANCEL:
-                await self._cancelled(run, now=False)
+                await self.cancel(run.run_id, now=False)
             case FaultKind.LOST_LEASE:
                 await self._scene.be_superseded(_checkpoint(made))
                 self._tell("late     the call of the host that lost its lease goes on")
             case FaultKind.CANCEL_NOW:
                 given = await act()
-                return await _never() if await self._cancelled(run, now=True) else given
+                return await _never() if await self.cancel(run.run_id, now=True) else given
             case never:
                 assert_never(never)
         return await act()
@@ -156,9 +163,10 @@ class StandIn:
             self._scene.die()
         await _never()
 
-    async def _cancelled(self, run: WorkflowRun, *, now: bool) -> bool:
+    async def cancel(self, run_id: str, *, now: bool) -> bool:
+        """Whether it was accepted."""
         try:
-            await self._scene.cancel(run.run_id, now=now)
+            await self._scene.cancel(run_id, now=now)
         except Conflict as conflict:
             self._tell(f"refused  {conflict.message}")
             return False

@@ -8,18 +8,25 @@ import anyio
 import msgspec
 
 from bext_workflow.model.json import Json, loads
-from bext_workflow.ports.store import Append, Committed, LeaseLost, Loaded, Member, Result
-from bext_workflow.stores import SqliteStore
+from bext_workflow.ports.store import Append, Committed, LeaseLost, Member, Result
 from bext_workflow.testing.clock import FakeClock
 from bext_workflow.testing.stage import StageStore
 
 _CONCLUDE = frozenset(
-    {"step_completed", "step_failed", "attempt_failed", "attempt_lost", "step_compensated", "incident_opened"}
+    {
+        "step_completed",
+        "step_failed",
+        "attempt_failed",
+        "attempt_lost",
+        "step_compensated",
+        "incident_opened",
+        "wait_ended",
+    }
 )
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """The append by which a call of that visit ends; of `step` "": by which a call of `on_workflow_complete` does."""
+    """The append by which a call, or a wait, of that visit ends; of `step` "": a call of `on_workflow_complete`."""
 
     step: str
     visit: int
@@ -57,10 +64,6 @@ class ProofStore(StageStore):
         event = anyio.Event()
         self._waited.append((checkpoint, event))
         await event.wait()
-
-    async def look(self, rid: int) -> Loaded:
-        """A run as it stands."""
-        return await SqliteStore.load(self, rid)
 
     async def write(self, batch: Sequence[Member]) -> Sequence[Result]:
         dies = self._dies_at is not None and any(self._dies_at[0].is_in(member) for member in batch)

@@ -144,6 +144,7 @@ def test_every_way_that_is_declared() -> None:
         "two+pick~sea+ask~reject": ["pick", "sea"],
     }
     assert proof.steps.runs == proof.steps.sites * proof.steps.faults == 16 * 13
+    assert proof.waits.runs == proof.waits.sites * proof.waits.faults == 6 * 3
 
 
 @pytest.mark.tier("ci")
@@ -187,6 +188,24 @@ def test_a_way_that_the_prover_takes_can_be_replayed() -> None:
     assert proof.holds, proof
     assert "wait     ask: timeout" in proof.story
     assert "call     run_step sea, attempt 1" in proof.story
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        ("cancel", "durable  wait ended  ask  by a stop"),
+        ("crash_before_checkpoint", "restart  another host takes over"),
+        ("crash_after_checkpoint", "restart  another host takes over"),
+    ],
+)
+def test_a_wait_meets_its_faults(fault: str, says: str) -> None:
+    """However often the host dies, what was sent is taken once."""
+    proof = prove(workflow="choice", rehearse=parcels.rehearse, replay=f"two@ask:wait={fault}")
+    story = "\n".join(proof.story)
+    assert proof.holds, proof
+    assert says in story
+    assert story.count("durable  wait ended") == 1
+    assert ("call     run_step deliver" in story) is (fault != "cancel")
 
 
 # Cases
