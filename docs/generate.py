@@ -34,6 +34,7 @@ from bext_workflow.config.settings import (
     Table,
     UndoRetries,
     Wait,
+    Webhooks,
     Workflow,
 )
 from bext_workflow.errors import BextError
@@ -49,6 +50,7 @@ from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.model.view import (
     AuditView,
+    DeliveryView,
     EventView,
     FireView,
     IncidentView,
@@ -60,17 +62,19 @@ from bext_workflow.model.view import (
     StepView,
     TokenView,
     WaitView,
+    WebhookView,
     WorkflowView,
 )
 from bext_workflow.plugin.hooks import ARGUMENTS
 from bext_workflow.plugin.hookspecs import WorkflowPlugin
-from bext_workflow.service.protocols import Acknowledged, CancelPlan, CreatedToken, Readiness
+from bext_workflow.service.protocols import Acknowledged, CancelPlan, CreatedToken, CreatedWebhook, Readiness
 
 REFERENCE = Path(__file__).with_name("reference.md")
 
 TABLES: dict[str, type[Table]] = {
     "[host]": Host,
     "[host.limits]": Limits,
+    "[host.webhooks]": Webhooks,
     "[[plugins]]": Plugin,
     "[[plugins.workflows]]": Workflow,
     "[[plugins.schedules]]": Schedule,
@@ -100,6 +104,9 @@ VIEWS = (
     TokenView,
     CreatedToken,
     AuditView,
+    WebhookView,
+    CreatedWebhook,
+    DeliveryView,
     Acknowledged,
     CancelPlan,
     Readiness,
@@ -320,7 +327,7 @@ class _Ready:
 def _openapi() -> JsonObject:
     async def fetch() -> Json:
         async with HttpClient("http://localhost", None) as never_called:
-            given = Services(*(never_called,) * 7, access=_Nobody(), host=_Ready())
+            given = Services(*(never_called,) * 8, access=_Nobody(), host=_Ready())
             app = create_http_app(given, metrics=str)
             async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as browser:
                 return (await browser.get("/openapi.json")).json()

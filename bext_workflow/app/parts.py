@@ -29,6 +29,7 @@ from bext_workflow.service.catalog import Catalog
 from bext_workflow.service.engine import Engine
 from bext_workflow.service.schedules import ScheduleService
 from bext_workflow.service.service import Service
+from bext_workflow.service.webhooks import WebhookService
 from bext_workflow.stores import SCHEME, from_url
 
 
@@ -81,6 +82,10 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
         """The audit over these parts."""
         return AuditService(store=self.store, service=service)
 
+    def webhooks(self, *, who: Who) -> WebhookService:
+        """The webhooks over these parts, for those whom `who` tells."""
+        return WebhookService(store=self.store, clock=self.clock, chance=self.chance, who=who)
+
     def access(self) -> TokenAccess:
         """Who it is that asks a host over these parts."""
         limit = self.config.host.limits.requests_per_s
@@ -100,6 +105,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
             context_bytes=host.limits.context_bytes,
             threads=host.limits.threads,
             leaked_threads=host.limits.leaked_threads,
+            webhook_networks=host.webhooks.allow,
         )
 
 

@@ -82,6 +82,7 @@ def _http_app(parts: Parts, host: Host, telemetry: HostTelemetry, access: TokenA
         approvals=parts.approvals(service, who=current),
         tokens=parts.tokens(who=current),
         audit=parts.audit(service),
+        webhooks=parts.webhooks(who=current),
         access=access,
         host=host,
     )

@@ -28,15 +28,18 @@ from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
 from bext_workflow.model.view import (
     ApprovalView,
     AuditView,
+    DeliveryView,
     EventView,
     IncidentView,
     RunView,
     ScheduleView,
     TokenView,
+    WebhookView,
     WhyView,
     WorkflowView,
 )
-from bext_workflow.service.protocols import Acknowledged, CancelPlan, CreatedToken, Started
+from bext_workflow.model.webhook import DeliveryState, WebhookEvent
+from bext_workflow.service.protocols import Acknowledged, CancelPlan, CreatedToken, CreatedWebhook, Started
 
 __all__ = [
     "Acknowledged",
@@ -48,6 +51,9 @@ __all__ = [
     "Client",
     "Conflict",
     "CreatedToken",
+    "CreatedWebhook",
+    "DeliveryState",
+    "DeliveryView",
     "EventView",
     "Gone",
     "HttpClient",
@@ -65,6 +71,8 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "UsageError",
+    "WebhookEvent",
+    "WebhookView",
     "WhyView",
     "WorkflowStatus",
     "WorkflowView",

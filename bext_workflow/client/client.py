@@ -15,6 +15,7 @@ from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
 from bext_workflow.model.view import (
     ApprovalView,
     AuditView,
+    DeliveryView,
     EventView,
     IncidentView,
     Page,
@@ -22,9 +23,11 @@ from bext_workflow.model.view import (
     RunView,
     ScheduleView,
     TokenView,
+    WebhookView,
     WhyView,
     WorkflowView,
 )
+from bext_workflow.model.webhook import DeliveryState, WebhookEvent
 from bext_workflow.service.protocols import (
     DEFAULT_EXPIRY_MS,
     MAX_LIMIT,
@@ -34,7 +37,9 @@ from bext_workflow.service.protocols import (
     CancelRequest,
     CompleteRequest,
     CreatedToken,
+    CreatedWebhook,
     DecideRequest,
+    DeliveryQuery,
     ForkRequest,
     ResolveRequest,
     RetryRequest,
@@ -44,6 +49,7 @@ from bext_workflow.service.protocols import (
     StartRequest,
     TokenRequest,
     TriggerRequest,
+    WebhookRequest,
 )
 
 T = TypeVar("T")
@@ -298,6 +304,42 @@ class Client:
     async def revoke_token(self, token: str, reason: str = "") -> TokenView:
         """Makes a token good for nothing, by its name or its id."""
         return await self._host.revoke_token(token, reason)
+
+    async def webhooks(self) -> Sequence[WebhookView]:
+        """Every webhook there ever was, the newest first."""
+        return await self._host.webhooks()
+
+    async def create_webhook(
+        self,
+        url: str,
+        *,
+        events: Sequence[WebhookEvent] = (),
+        workflows: Sequence[str] = (),
+        reason: str = "",
+    ) -> CreatedWebhook:
+        """Has a URL told of `events` (none: all) in runs of `workflows` (none: all). The secret is given here only."""
+        request = WebhookRequest(url=url, events=list(events), workflows=list(workflows), reason=reason)
+        return await self._host.create_webhook(request)
+
+    async def remove_webhook(self, webhook_id: str, reason: str = "") -> WebhookView:
+        """Tells a webhook nothing any more."""
+        return await self._host.remove_webhook(webhook_id, reason)
+
+    async def deliveries(
+        self, *, webhook_id: str | None = None, run_id: str | None = None, state: DeliveryState | None = None
+    ) -> AsyncIterator[DeliveryView]:
+        """What webhooks were told, the newest first, and what has become of it."""
+
+        def page(cursor: str | None) -> Awaitable[Page[DeliveryView]]:
+            query = DeliveryQuery(webhook_id=webhook_id, run_id=run_id, state=state, limit=MAX_LIMIT, cursor=cursor)
+            return self._host.deliveries(query)
+
+        async for delivery in _every(page):
+            yield delivery
+
+    async def redeliver(self, delivery_id: str, reason: str = "") -> DeliveryView:
+        """Sends a delivery again, from the first attempt on."""
+        return await self._host.redeliver(delivery_id, reason)
 
     async def audit(
         self,

@@ -23,6 +23,7 @@ from bext_workflow.model.status import TERMINAL, WorkflowStatus
 from bext_workflow.model.view import (
     ApprovalView,
     AuditView,
+    DeliveryView,
     EventView,
     FireView,
     IncidentView,
@@ -31,6 +32,7 @@ from bext_workflow.model.view import (
     RunView,
     ScheduleView,
     TokenView,
+    WebhookView,
     WhyView,
     WorkflowView,
 )
@@ -43,7 +45,9 @@ from bext_workflow.service.protocols import (
     CancelRequest,
     CompleteRequest,
     CreatedToken,
+    CreatedWebhook,
     DecideRequest,
+    DeliveryQuery,
     ForkRequest,
     ResolveRequest,
     RetryRequest,
@@ -53,6 +57,7 @@ from bext_workflow.service.protocols import (
     StartRequest,
     TokenRequest,
     TriggerRequest,
+    WebhookRequest,
 )
 
 T = TypeVar("T")
@@ -185,6 +190,23 @@ class HttpClient:
 
     async def audit(self, query: AuditQuery) -> Page[AuditView]:
         return await self._get("/audit", Page[AuditView], **msgspec.structs.asdict(query))
+
+    async def webhooks(self) -> Sequence[WebhookView]:
+        return (await self._get("/webhooks", Page[WebhookView])).items
+
+    async def create_webhook(self, request: WebhookRequest) -> CreatedWebhook:
+        return await self._post("/webhooks", request, CreatedWebhook)
+
+    async def remove_webhook(self, webhook_id: str, reason: str) -> WebhookView:
+        path = f"/webhooks/{_segment(webhook_id, 'webhook')}/remove"
+        return self._wire.decode(await self._wire.send("POST", path, body={"reason": reason}), WebhookView)
+
+    async def deliveries(self, query: DeliveryQuery) -> Page[DeliveryView]:
+        return await self._get("/deliveries", Page[DeliveryView], **msgspec.structs.asdict(query))
+
+    async def redeliver(self, delivery_id: str, reason: str) -> DeliveryView:
+        path = f"/deliveries/{_segment(delivery_id, 'delivery')}/redeliver"
+        return self._wire.decode(await self._wire.send("POST", path, body={"reason": reason}), DeliveryView)
 
     async def workflows(self) -> Sequence[WorkflowView]:
         return (await self._get("/workflows", Page[WorkflowView])).items

@@ -17,6 +17,7 @@ from bext_workflow.config.values import (
     check_host_name,
     check_listen,
     check_name,
+    check_network,
     check_schema,
     check_source,
     check_step_name,
@@ -296,6 +297,15 @@ class Limits(Table):
     )
 
 
+class Webhooks(Table):
+    """What webhooks may reach."""
+
+    allow: Annotated[tuple[Annotated[str, AfterValidator(check_network)], ...], Field(strict=False)] = Field(
+        default=(),
+        description='networks that are not public and may be told something all the same, such as "10.0.0.0/8"',
+    )
+
+
 class Host(Table):
     """The host itself."""
 
@@ -334,6 +344,7 @@ class Host(Table):
         description="how long a host that is not heard of keeps its runs, where several share a store",
     )
     limits: Limits = Field(default=Limits(), description="a table: [host.limits]")
+    webhooks: Webhooks = Field(default=Webhooks(), description="a table: [host.webhooks]")
 
 
 class Settings(Table):

@@ -171,6 +171,14 @@ def check_host_name(name: str) -> str:
     return name
 
 
+def check_network(text: str) -> str:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError as error:
+        raise refusal(f"{text[:120]!r} is no network: {error}", 'write "10.0.0.0/8", or one address') from None
+    return text
+
+
 def check_schema(schema: JsonObject) -> JsonObject:
     try:
         verify(schema)

@@ -8,6 +8,7 @@ import platform
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from functools import partial
+from ipaddress import ip_network
 
 import anyio
 import msgspec
@@ -19,13 +20,16 @@ from bext_workflow.errors import BextError, StoreUnavailable
 from bext_workflow.host import lifespans
 from bext_workflow.host.appending import index_of
 from bext_workflow.host.committer import Committer
+from bext_workflow.host.courier import Courier
 from bext_workflow.host.deadlines import Deadlines
 from bext_workflow.host.dispatcher import Dispatcher
 from bext_workflow.host.driver import Driver
 from bext_workflow.host.family import descendants
 from bext_workflow.host.invoke import Invoker
 from bext_workflow.host.lease import Lease
+from bext_workflow.host.outbox import Outbox
 from bext_workflow.host.plans import RegistryPlans
+from bext_workflow.host.posting import Post
 from bext_workflow.host.progress import Held
 from bext_workflow.host.schedules import Schedules
 from bext_workflow.host.shop import Shop
@@ -61,6 +65,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     context_bytes: int = 1_048_576
     threads: int = 64
     leaked_threads: int = 16
+    webhook_networks: tuple[str, ...] = ()
 
 
 class Host:
@@ -113,6 +118,17 @@ class Host:
             definitions=self._definitions,
             adopt=self._adopt,
             mint=lambda key: wait_tokens.mint(self._signs_with, key),
+            outbox=Outbox(store, chance),
+        )
+        self._post = Post([ip_network(network) for network in settings.webhook_networks])
+        self._courier = Courier(
+            store=store,
+            outbox=self._shop.outbox,
+            clock=clock,
+            telemetry=telemetry,
+            trouble=trouble,
+            draining=self.drained,
+            send=self._post,
         )
         self._dispatcher = Dispatcher(
             self._shop,
@@ -241,6 +257,7 @@ class Host:
         if self._only is not None and self._family is not None:
             self._family |= await descendants(self._store, self._only)
         await self._count_open_incidents()
+        await self._shop.outbox.refresh()
         async with lifespans.opened(self._registry.plugins), anyio.create_task_group() as tasks:
             self._tasks = tasks
             tasks.start_soon(self._shop.committer.run, name="committer")
@@ -251,6 +268,8 @@ class Host:
                 drivers.start_soon(self._dispatcher.run, name="dispatcher")
                 if self._schedules is not None and self._registry.schedules:
                     drivers.start_soon(self._schedules.run, name="schedules")
+                if self._only is None:
+                    drivers.start_soon(self._courier.run, name="webhooks")
                 self._started = True
                 self._telemetry.log(names.HOST_STARTED, host_id=self.host_id, pid=os.getpid())
                 try:
@@ -260,6 +279,7 @@ class Host:
                         await self._drain(drivers)
             with anyio.move_on_after(_FLUSH_S, shield=True):
                 await self._shop.committer.flushed()
+            await self._post.close()
             tasks.cancel_scope.cancel()
 
     async def _drain(self, drivers: TaskGroup) -> None:

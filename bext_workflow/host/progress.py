@@ -158,6 +158,9 @@ class Progress:
             index=index,
             previous=self._index,
         )
+        deliveries = self._shop.outbox.deliveries_of(self.state, decision, append.asked, at)
+        if deliveries:
+            append = replace(append, deliveries=deliveries)
         result = await self._shop.committer.commit(append)
         match result:
             case Committed():

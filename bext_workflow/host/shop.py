@@ -12,6 +12,7 @@ from bext_workflow.host.committer import Committer
 from bext_workflow.host.deadlines import Deadlines
 from bext_workflow.host.invoke import Invoker
 from bext_workflow.host.lease import Lease
+from bext_workflow.host.outbox import Outbox
 from bext_workflow.host.threads import Threads
 from bext_workflow.host.trouble import Trouble
 from bext_workflow.model.status import WorkflowStatus
@@ -49,3 +50,4 @@ class Shop(msgspec.Struct, frozen=True, kw_only=True):
     definitions: Definitions
     adopt: Callable[[str], None]
     mint: Callable[[str], str]
+    outbox: Outbox

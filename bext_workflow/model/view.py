@@ -15,6 +15,7 @@ from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.origin import ForkedFrom
 from bext_workflow.model.schedule import CatchUp, Overlap, SlotResult
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
+from bext_workflow.model.webhook import DeliveryState, WebhookEvent
 
 T = TypeVar("T")
 
@@ -278,6 +279,39 @@ class AuditView(msgspec.Struct, frozen=True, kw_only=True):
     about: str | None
     reason: str
     data: JsonObject
+
+
+class WebhookView(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is told of what: of all `events`, and of all `workflows`, where none is named. Its secret is not shown."""
+
+    id: str
+    url: str
+    events: list[WebhookEvent]
+    workflows: list[str]
+    created_at: str
+    created_by: str
+    removed_at: str | None
+
+
+class DeliveryView(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that a webhook is told: `body`, as it is sent. `id` is what the receiver gets as `webhook-id`.
+
+    `state`: pending (it is tried at `next_at`), delivered or failed. `attempts` since it was sent first, or sent again
+    by a person; `status` and `error` are of the last one.
+    """
+
+    id: str
+    webhook_id: str
+    run_id: str
+    event: WebhookEvent
+    body: JsonObject
+    at: str
+    state: DeliveryState
+    attempts: int
+    next_at: str | None
+    status: int | None
+    error: str | None
+    settled_at: str | None
 
 
 class TokenState(StrEnum):

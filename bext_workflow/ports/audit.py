@@ -1,8 +1,18 @@
-"""The audit as it is read: who did what, when and why."""
+"""The audit: who did what, when and why."""
 
 from __future__ import annotations
 
 import msgspec
+
+
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A person's act as the audit remembers it. `name` is its verb, `about` what it is about but a run: `token:ci`."""
+
+    name: str
+    by: str
+    reason: str = ""
+    about: str = ""
+    data: bytes = b"{}"
 
 
 class AuditRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,9 +24,10 @@ import msgspec
 from bext_workflow.model.json import Json
 from bext_workflow.model.schedule import SlotResult
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
-from bext_workflow.ports.audit import ALL, AuditFilter, AuditRow
+from bext_workflow.ports.audit import ALL, AuditEntry, AuditFilter, AuditRow
 from bext_workflow.ports.hosting import LEASE_MS, Hear, Profile, Schema
 from bext_workflow.ports.tokens import AmendTokens, TokenRow
+from bext_workflow.ports.webhooks import DeliveryRow, Outgoing
 
 
 class EventRow(msgspec.Struct, frozen=True):
@@ -161,16 +162,6 @@ class Index(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     release: bool = False
 
 
-class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A person's act as the audit remembers it. `name` is its verb, `about` what it is about but a run: `token:ci`."""
-
-    name: str
-    by: str
-    reason: str = ""
-    about: str = ""
-    data: bytes = b"{}"
-
-
 class Create(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A new run. `owner` drives it at once (fence 1) or it waits to be claimed (None, fence 0).
 
@@ -198,6 +189,8 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `seq`, `inbox`, `fence`: what the decision saw. `taken`: acts up to this number are done with.
 
+    `deliveries` are what webhooks are to be told of it.
+
     `asked` are approvals that are open from now on, also such as have been closed before; `decided` those that are not.
 
     `previous` is the index as the row holds it now, so that a store can leave indexed columns alone that do not change.
@@ -217,6 +210,7 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     evidence: tuple[tuple[str, Json], ...] = ()
     asked: tuple[ApprovalRow, ...] = ()
     decided: tuple[tuple[str, Json], ...] = ()
+    deliveries: tuple[DeliveryRow, ...] = ()
 
 
 class Committed(msgspec.Struct, frozen=True, gc=False):
@@ -327,7 +321,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @runtime_checkable
-class Store(Protocol):
+class Store(Outgoing, Protocol):
     """A store, opened once and closed once. All calls raise `StoreUnavailable` when it does not answer."""
 
     @property

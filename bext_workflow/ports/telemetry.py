@@ -24,6 +24,7 @@ PLUGIN_LEFT_OUT = "plugin_left_out"
 SCHEDULE_STARTED = "schedule_started"
 SCHEDULE_PASSED = "schedule_passed"
 SCHEDULE_FAILED = "schedule_failed"
+DELIVERY_FAILED = "delivery_failed"
 
 LOG_LEVELS = {
     HOST_WAITS: "warning",
@@ -46,6 +47,7 @@ LOG_LEVELS = {
     SCHEDULE_STARTED: "info",
     SCHEDULE_PASSED: "warning",
     SCHEDULE_FAILED: "error",
+    DELIVERY_FAILED: "error",
 }
 """Every log event with its level."""
 
@@ -54,6 +56,7 @@ RUNS_LEFT_IN_PLACE = "bext_runs_left_in_place_total"
 RESULTS_DISCARDED = "bext_results_discarded_total"
 THREADS_LEAKED = "bext_threads_leaked"
 SCHEDULE_SLOTS = "bext_schedule_slots_total"
+DELIVERIES = "bext_webhook_deliveries_total"
 
 METRICS = {
     INCIDENTS_OPEN: ("gauge", ("kind",)),
@@ -61,6 +64,7 @@ METRICS = {
     RESULTS_DISCARDED: ("counter", ()),
     THREADS_LEAKED: ("gauge", ()),
     SCHEDULE_SLOTS: ("counter", ("schedule", "result")),
+    DELIVERIES: ("counter", ("result",)),
 }
 """Every metric with its form and labels."""
 

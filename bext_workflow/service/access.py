@@ -17,8 +17,9 @@ from bext_workflow.errors import Conflict, NotFound, Unauthenticated, UsageError
 from bext_workflow.model.access import ANONYMOUS, BY_TOKEN, Caller, check_label, check_scope
 from bext_workflow.model.json import JsonObject, dumps
 from bext_workflow.model.view import TokenState, TokenView, instant, instant_or_none
+from bext_workflow.ports.audit import AuditEntry
 from bext_workflow.ports.clock import Chance, Clock
-from bext_workflow.ports.store import AuditEntry, Store
+from bext_workflow.ports.store import Store
 from bext_workflow.ports.tokens import TokenRow
 from bext_workflow.service.caller import Who
 from bext_workflow.service.protocols import CreatedToken, TokenRequest

@@ -12,7 +12,8 @@ from bext_workflow.core.input import ActInput, ChildEnd, Late
 from bext_workflow.core.state import Plan, State
 from bext_workflow.model.journal import decode
 from bext_workflow.model.json import JsonObject, dumps, loads
-from bext_workflow.ports.store import Act, AuditEntry, Judge, Loaded
+from bext_workflow.ports.audit import AuditEntry
+from bext_workflow.ports.store import Act, Judge, Loaded
 
 Build: TypeAlias = Callable[[State, int], ActInput | None]
 """Makes an act from the run's state and the act's inbox number; None: it has been done already. May raise."""

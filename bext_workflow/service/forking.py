@@ -8,7 +8,8 @@ from bext_workflow.errors import Conflict, StartKeyReused, UsageError
 from bext_workflow.model.event import RunCreated
 from bext_workflow.model.json import EMPTY, Document, dumps
 from bext_workflow.model.origin import ForkedFrom
-from bext_workflow.ports.store import AuditEntry, RunRow
+from bext_workflow.ports.audit import AuditEntry
+from bext_workflow.ports.store import RunRow
 from bext_workflow.service.protocols import ForkRequest
 from bext_workflow.service.starting import NewRun
 

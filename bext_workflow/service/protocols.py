@@ -16,6 +16,7 @@ from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
 from bext_workflow.model.view import (
     ApprovalView,
     AuditView,
+    DeliveryView,
     EventView,
     FireView,
     IncidentView,
@@ -24,9 +25,11 @@ from bext_workflow.model.view import (
     RunView,
     ScheduleView,
     TokenView,
+    WebhookView,
     WhyView,
     WorkflowView,
 )
+from bext_workflow.model.webhook import DeliveryState, WebhookEvent
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 500
@@ -316,6 +319,51 @@ class Audit(Protocol):
 
     async def audit(self, query: AuditQuery) -> Page[AuditView]:
         """Raises `NotFound` for a run that is not there, `UsageError`."""
+
+
+class WebhookRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A new webhook: a URL that is told of `events` (none: of all) in runs of `workflows` (none: of all)."""
+
+    url: str
+    events: list[WebhookEvent] = []
+    workflows: list[str] = []
+    reason: str = ""
+
+
+class CreatedWebhook(msgspec.Struct, frozen=True, kw_only=True):
+    """A new webhook, and the `secret` that signs what it is told, which is shown here only."""
+
+    secret: str
+    made: WebhookView
+
+
+class DeliveryQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of deliveries: all that is given must hold."""
+
+    webhook_id: str | None = None
+    run_id: str | None = None
+    state: DeliveryState | None = None
+    limit: int = DEFAULT_LIMIT
+    cursor: str | None = None
+
+
+class Webhooks(Protocol):
+    """Webhooks and their deliveries. Acts are durable, with their audit row, when they return."""
+
+    async def webhooks(self) -> Sequence[WebhookView]:
+        """Every webhook there ever was, the newest first."""
+
+    async def create_webhook(self, request: WebhookRequest) -> CreatedWebhook:
+        """It is told of what happens from a second later on. Raises `UsageError`, `Conflict` for too many."""
+
+    async def remove_webhook(self, webhook_id: str, reason: str) -> WebhookView:
+        """Raises `NotFound`, `Conflict`."""
+
+    async def deliveries(self, query: DeliveryQuery) -> Page[DeliveryView]:
+        """Newest first; those that were settled a week ago are gone."""
+
+    async def redeliver(self, delivery_id: str, reason: str) -> DeliveryView:
+        """Sends it again, from the first attempt on. Raises `NotFound`."""
 
 
 class Access(Protocol):

@@ -15,8 +15,9 @@ from bext_workflow.model.json import EMPTY, detach, dumps
 from bext_workflow.model.schedule import SCHEDULE_TAG, SCHEDULED_AT_TAG, Overlap, ScheduleDefinition
 from bext_workflow.model.view import FireView, ScheduleView, instant, instant_or_none
 from bext_workflow.plugin.registry import Registry, Scheduled
+from bext_workflow.ports.audit import AuditEntry
 from bext_workflow.ports.clock import Clock
-from bext_workflow.ports.store import AuditEntry, RunRow, ScheduleRow, Store
+from bext_workflow.ports.store import RunRow, ScheduleRow, Store
 from bext_workflow.service.caller import Who
 from bext_workflow.service.protocols import DEFAULT_FIRES, MAX_LIMIT, Started, StartRequest, TriggerRequest
 from bext_workflow.service.service import Service

@@ -18,9 +18,9 @@ from bext_workflow.model.run import newest_first
 from bext_workflow.model.status import Action, IncidentKind
 from bext_workflow.model.view import EventView, IncidentView, Page, RunView, WhyView
 from bext_workflow.model.wait import MAX_SIGNAL_BYTES
+from bext_workflow.ports.audit import AuditEntry
 from bext_workflow.ports.clock import Chance, Clock
 from bext_workflow.ports.store import (
-    AuditEntry,
     Committed,
     Existing,
     IncidentRow,

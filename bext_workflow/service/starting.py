@@ -16,7 +16,8 @@ from bext_workflow.model.journal import rows
 from bext_workflow.model.json import EMPTY, Document, JsonObject, dumps
 from bext_workflow.model.origin import Parent
 from bext_workflow.model.status import WorkflowStatus
-from bext_workflow.ports.store import AuditEntry, Create, Index
+from bext_workflow.ports.audit import AuditEntry
+from bext_workflow.ports.store import Create, Index
 
 
 class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -28,6 +28,7 @@ from bext_workflow.errors import (
 )
 from bext_workflow.faces.http.app import Services, create_http_app
 from bext_workflow.host.clock import SystemClock
+from bext_workflow.host.host import Host
 from bext_workflow.host.telemetry import HostTelemetry
 from bext_workflow.model.access import ANONYMOUS
 from bext_workflow.model.json import Json, JsonObject
@@ -90,6 +91,7 @@ class Hosted(NamedTuple):
     service: Service
     client: HttpClient
     http: httpx.AsyncClient
+    host: Host
 
     async def order(self, **changes: Json) -> RunView:
         """An order, at its end."""
@@ -111,10 +113,10 @@ class Hosted(NamedTuple):
 
 
 @asynccontextmanager
-async def hosted(folder: Path, workflows: str = "") -> AsyncIterator[Hosted]:
-    """`workflows`: further ones of the plugin, as the config has them."""
+async def hosted(folder: Path, workflows: str = "", *, host_tables: str = "") -> AsyncIterator[Hosted]:
+    """`workflows`: further ones of the plugin, as the config has them; `host_tables`: further tables of the host."""
     config = folder / "bext.config.toml"
-    config.write_text(CONFIG + workflows, encoding="utf-8")
+    config.write_text(host_tables + CONFIG + workflows, encoding="utf-8")
     parts = load(config, degraded=False, clock=SystemClock())
     telemetry = HostTelemetry(logger_for("json", -1))
     host = parts.host(telemetry, parts.settings())
@@ -127,6 +129,7 @@ async def hosted(folder: Path, workflows: str = "") -> AsyncIterator[Hosted]:
         approvals=parts.approvals(service, who=current),
         tokens=parts.tokens(who=current),
         audit=parts.audit(service),
+        webhooks=parts.webhooks(who=current),
         access=parts.access(),
         host=host,
     )
@@ -142,7 +145,7 @@ async def hosted(folder: Path, workflows: str = "") -> AsyncIterator[Hosted]:
             HttpClient(server.url) as client,
             httpx.AsyncClient(base_url=server.url, timeout=30) as http,
         ):
-            yield Hosted(service, client, http)
+            yield Hosted(service, client, http, host)
             host.drain()
     finally:
         await parts.store.close()

@@ -19,6 +19,7 @@ from bext_workflow.model.view import (
     AuditView,
     Consequence,
     Decision,
+    DeliveryView,
     EventView,
     FireView,
     IncidentView,
@@ -32,6 +33,7 @@ from bext_workflow.model.view import (
     TokenState,
     TokenView,
     WaitView,
+    WebhookView,
     WhyView,
     WorkflowView,
 )
@@ -47,7 +49,9 @@ from bext_workflow.service.protocols import (
     CancelRequest,
     CompleteRequest,
     CreatedToken,
+    CreatedWebhook,
     DecideRequest,
+    DeliveryQuery,
     ForkRequest,
     Operations,
     ResolveRequest,
@@ -61,6 +65,8 @@ from bext_workflow.service.protocols import (
     TokenRequest,
     Tokens,
     TriggerRequest,
+    WebhookRequest,
+    Webhooks,
     Workflows,
 )
 from bext_workflow.service.wiring import (
@@ -72,6 +78,7 @@ from bext_workflow.service.wiring import (
     Target,
     VersionPlan,
 )
+from tests.unit.http_support import DELIVERY_VIEW, NOW, WEBHOOK_VIEW
 
 AT = "2026-11-30T21:52:07.123Z"
 
@@ -407,6 +414,31 @@ class ShelfTokens:
         return replace(TOKEN_VIEW, state=TokenState.REVOKED)
 
 
+class ShelfWebhooks:
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+
+    async def webhooks(self) -> Sequence[WebhookView]:
+        self._shelf.answer("webhooks")
+        return [WEBHOOK_VIEW, replace(WEBHOOK_VIEW, events=[], workflows=[], removed_at=NOW)]
+
+    async def create_webhook(self, request: WebhookRequest) -> CreatedWebhook:
+        self._shelf.answer(request)
+        return CreatedWebhook(secret="whsec_c2VjcmV0", made=WEBHOOK_VIEW)
+
+    async def remove_webhook(self, webhook_id: str, reason: str) -> WebhookView:
+        self._shelf.answer((webhook_id, reason))
+        return WEBHOOK_VIEW
+
+    async def deliveries(self, query: DeliveryQuery) -> Page[DeliveryView]:
+        self._shelf.answer(query)
+        return Page(items=[DELIVERY_VIEW])
+
+    async def redeliver(self, delivery_id: str, reason: str) -> DeliveryView:
+        self._shelf.answer((delivery_id, reason))
+        return DELIVERY_VIEW
+
+
 class ShelfAudit:
     """A page of one act, and then another one."""
 
@@ -432,6 +464,7 @@ class ShelfReached:
         self.approvals: Approvals = ShelfApprovals(shelf)
         self.tokens: Tokens = ShelfTokens(shelf)
         self.audit: Audit = ShelfAudit(shelf)
+        self.webhooks: Webhooks = ShelfWebhooks(shelf)
         self.url: str | None = url
 
     async def drive(self, run_id: str, *, wait_ms: int | None) -> RunView:

@@ -20,6 +20,7 @@ from bext_workflow.model.view import (
     ApprovalView,
     AuditView,
     Consequence,
+    DeliveryView,
     EventView,
     FireView,
     IncidentView,
@@ -33,9 +34,11 @@ from bext_workflow.model.view import (
     TokenState,
     TokenView,
     WaitView,
+    WebhookView,
     WhyView,
     WorkflowView,
 )
+from bext_workflow.model.webhook import DeliveryState, WebhookEvent
 from bext_workflow.service.protocols import (
     DEFAULT_FIRES,
     DEFAULT_LIMIT,
@@ -45,7 +48,9 @@ from bext_workflow.service.protocols import (
     CancelRequest,
     CompleteRequest,
     CreatedToken,
+    CreatedWebhook,
     DecideRequest,
+    DeliveryQuery,
     ForkRequest,
     Readiness,
     ResolveRequest,
@@ -56,6 +61,7 @@ from bext_workflow.service.protocols import (
     StartRequest,
     TokenRequest,
     TriggerRequest,
+    WebhookRequest,
 )
 
 URL = "http://127.0.0.1:7420"
@@ -79,6 +85,31 @@ TOKEN_VIEW = TokenView(
 
 AUDIT_VIEW = AuditView(
     id=7, at=NOW, by="token:ci", act="run.cancel", run_id="r-1", about=None, reason="twice", data={"n": 2**60}
+)
+
+WEBHOOK_VIEW = WebhookView(
+    id="0193a4c0-0000-7000-8000-0000000000ee",
+    url="https://hooks.example/bext",
+    events=[WebhookEvent.RUN_FAILED],
+    workflows=["checkout"],
+    created_at=NOW,
+    created_by="ada",
+    removed_at=None,
+)
+
+DELIVERY_VIEW = DeliveryView(
+    id="0193a4c0-0000-7000-8000-0000000000dd",
+    webhook_id=WEBHOOK_VIEW.id,
+    run_id="r-1",
+    event=WebhookEvent.RUN_FAILED,
+    body={"n": 2**60},
+    at=NOW,
+    state=DeliveryState.FAILED,
+    attempts=10,
+    next_at=None,
+    status=500,
+    error="it was answered 500",
+    settled_at=NOW,
 )
 
 APPROVAL = ApprovalView(
@@ -337,6 +368,26 @@ class MemoryService:
         self._ask("audit", query)
         return Page(items=[AUDIT_VIEW], next_cursor="7")
 
+    async def webhooks(self) -> Sequence[WebhookView]:
+        self._ask("webhooks", None)
+        return [WEBHOOK_VIEW]
+
+    async def create_webhook(self, request: WebhookRequest) -> CreatedWebhook:
+        self._ask("create_webhook", request)
+        return CreatedWebhook(secret="whsec_c2VjcmV0", made=WEBHOOK_VIEW)
+
+    async def remove_webhook(self, webhook_id: str, reason: str) -> WebhookView:
+        self._ask("remove_webhook", (webhook_id, reason))
+        return WEBHOOK_VIEW
+
+    async def deliveries(self, query: DeliveryQuery) -> Page[DeliveryView]:
+        self._ask("deliveries", query)
+        return Page(items=[DELIVERY_VIEW], next_cursor=DELIVERY_VIEW.id)
+
+    async def redeliver(self, delivery_id: str, reason: str) -> DeliveryView:
+        self._ask("redeliver", (delivery_id, reason))
+        return DELIVERY_VIEW
+
     async def guarded(self) -> bool:
         return bool(self.callers)
 
@@ -404,7 +455,7 @@ def app_over(
     service: MemoryService, *, allowed_hosts: Sequence[str] = (), max_body_bytes: int = 1024 * 1024
 ) -> HttpApp:
     return create_http_app(
-        Services(*(service,) * 7, access=service, host=service),
+        Services(*(service,) * 8, access=service, host=service),
         metrics=lambda: "bext_up 1\n",
         allowed_hosts=allowed_hosts,
         max_body_bytes=max_body_bytes,

@@ -17,18 +17,21 @@ from bext_workflow.model.json import JsonObject
 from bext_workflow.model.origin import ForkedFrom
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
 from bext_workflow.model.view import RunView, StepView
+from bext_workflow.model.webhook import DeliveryState, WebhookEvent
 from bext_workflow.service.proof import ProofOptions
 from bext_workflow.service.protocols import (
     AuditQuery,
     CancelRequest,
     CompleteRequest,
     DecideRequest,
+    DeliveryQuery,
     ForkRequest,
     ResolveRequest,
     RunQuery,
     SignalRequest,
     StartRequest,
     TokenRequest,
+    WebhookRequest,
 )
 from bext_workflow.service.wiring import Change, Finding, Severity, VersionPlan
 from tests.unit.cli_support import (
@@ -261,6 +264,38 @@ def test_the_audit_is_listed_and_exported(capfd: Captured) -> None:
     wanted = AuditQuery(run_id="0193", by="token:ci", act="run.cancel", since="2026-11-30T00:00:00.000Z")
     exported = replace(wanted, oldest_first=True, limit=500)
     assert shelf.asked == [replace(wanted, limit=1), exported, replace(exported, cursor="1")]
+
+
+def test_webhooks_are_made_listed_and_removed(capfd: Captured) -> None:
+    shelf = Shelf()
+    words = ["https://hooks.example/", "--event", "run.failed", "--workflow", "checkout", "--reason", "shop"]
+    assert call(shelf, "webhooks", "create", *words) == 0
+    told = capfd.readouterr()
+    assert json.loads(told.out)["secret"] == "whsec_c2VjcmV0"
+    assert "cannot be shown again" in told.err
+    assert call(shelf, "-o", "table", "webhooks", "create", "https://hooks.example/") == 0
+    assert "whsec_c2VjcmV0" in capfd.readouterr().out
+    assert call(shelf, "-o", "table", "webhooks", "list") == 0
+    assert "(removed)" in capfd.readouterr().out
+    assert call(shelf, "webhooks", "remove", "0193", "--reason", "moved") == 0
+
+    bare = WebhookRequest(url="https://hooks.example/")
+    made = replace(bare, events=[WebhookEvent.RUN_FAILED], workflows=["checkout"], reason="shop")
+    assert shelf.asked == [made, bare, "webhooks", ("0193", "moved")]
+
+
+def test_deliveries_are_listed_and_sent_again(capfd: Captured) -> None:
+    shelf = Shelf()
+    words = ["--webhook", "0193", "--run", RUN.run_id, "--state", "failed", "--limit", "9"]
+    assert call(shelf, "-o", "table", "webhooks", "deliveries", *words) == 0
+    line = capfd.readouterr().out
+    assert "run.failed" in line
+    assert "it was answered 500" in line
+    assert call(shelf, "webhooks", "redeliver", "0193", "--reason", "it is back") == 0
+    assert shelf.asked == [
+        DeliveryQuery(webhook_id="0193", run_id=RUN.run_id, state=DeliveryState.FAILED, limit=9),
+        ("0193", "it is back"),
+    ]
 
 
 def test_tokens_are_listed_and_revoked(capfd: Captured) -> None:

@@ -24,11 +24,13 @@ from bext_workflow.faces.http.app import HttpApp, Services, create_http_app
 from bext_workflow.model.access import ANONYMOUS
 from bext_workflow.model.json import Json
 from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
+from bext_workflow.model.webhook import DeliveryState, WebhookEvent
 from bext_workflow.service.protocols import (
     AuditQuery,
     CancelRequest,
     CompleteRequest,
     DecideRequest,
+    DeliveryQuery,
     ForkRequest,
     ResolveRequest,
     RetryRequest,
@@ -36,13 +38,16 @@ from bext_workflow.service.protocols import (
     SignalRequest,
     StartRequest,
     TokenRequest,
+    WebhookRequest,
 )
 from tests.unit.http_support import (
     AUDIT_VIEW,
+    DELIVERY_VIEW,
     NOW,
     TOKEN,
     TOKEN_VIEW,
     URL,
+    WEBHOOK_VIEW,
     MemoryService,
     app_over,
     each_error,
@@ -151,6 +156,22 @@ async def test_the_audit_is_asked_for_what_was_said(client: HttpClient, service:
     await client.audit(AuditQuery())
     assert (page.items, page.next_cursor) == ([AUDIT_VIEW], "7")
     assert service.asked == [("audit", query), ("audit", AuditQuery())]
+
+
+async def test_webhooks_are_made_listed_removed_and_told_again(client: HttpClient, service: MemoryService) -> None:
+    request = WebhookRequest(url="https://hooks.example/", events=[WebhookEvent.RUN_FAILED], workflows=["checkout"])
+    made = await client.create_webhook(request)
+    assert (made.secret, made.made) == ("whsec_c2VjcmV0", WEBHOOK_VIEW)
+    assert list(await client.webhooks()) == [await client.remove_webhook("0193", "moved")]
+    query = DeliveryQuery(webhook_id="0193", run_id="r-1", state=DeliveryState.FAILED, limit=3, cursor="c")
+    assert (await client.deliveries(query)).items == [await client.redeliver("d-1", "again")] == [DELIVERY_VIEW]
+    assert service.asked == [
+        ("create_webhook", request),
+        ("webhooks", None),
+        ("remove_webhook", ("0193", "moved")),
+        ("deliveries", query),
+        ("redeliver", ("d-1", "again")),
+    ]
 
 
 async def test_who_is_not_known_is_told_so(client: HttpClient, service: MemoryService) -> None:
@@ -433,7 +454,7 @@ async def test_a_wait_that_is_over_gives_the_run_as_it_is(client: HttpClient) ->
 
 async def test_a_face_over_a_client_is_the_face_itself(client: HttpClient, service: MemoryService) -> None:
     """The client is a service like any other: two hops say what one says."""
-    app = create_http_app(Services(*(client,) * 7, access=service, host=service), metrics=str)
+    app = create_http_app(Services(*(client,) * 8, access=service, host=service), metrics=str)
 
     async with client_of(app) as twice:
         assert await twice.get("r-1") == await client.get("r-1")

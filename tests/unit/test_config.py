@@ -126,6 +126,7 @@ class TestDefaults:
                 "leaked_threads": 16,
                 "processes": 4,
             },
+            "webhooks": {"allow": ()},
         }
 
     def test_of_a_step_are_the_models(self) -> None:
@@ -528,6 +529,12 @@ class TestHost:
     def test_names_of_the_host(self, tmp_path: Path, name: str) -> None:
         config = load_config(write(tmp_path, f"[host]\nallowed_hosts = ['{name}']\n"))
         assert config.host.allowed_hosts == (name,)
+
+    def test_networks_that_webhooks_may_reach(self, tmp_path: Path, refusal: Json) -> None:
+        config = load_config(write(tmp_path, "[host.webhooks]\nallow = ['10.0.0.0/8', '::1']\n"))
+        assert config.host.webhooks.allow == ("10.0.0.0/8", "::1")
+        ((path, reason, mend),) = refusal("[host.webhooks]\nallow = ['10.0.0.1/8']\n")
+        assert (path, "is no network" in reason, "10.0.0.0/8" in mend) == ("host.webhooks.allow[0]", True, True)
 
     @pytest.mark.parametrize("name", ["", "*", "https://bext.example.org", "bext:80", "a b", "-a", "a/"])
     def test_what_names_no_host(self, refusal: Json, name: str) -> None:

@@ -31,6 +31,8 @@ THERE = {
     "workflow_id": "checkout",
     "token": "ci",
     "name": "approved",
+    "webhook_id": "w-1",
+    "delivery_id": "d-1",
 }
 """What the paths are about."""
 

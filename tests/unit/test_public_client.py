@@ -7,13 +7,23 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import httpx
 import pytest
 
-from bext_workflow.client import Action, Client, Conflict, IncidentKind, NotFound, WorkflowStatus
+from bext_workflow.client import (
+    Action,
+    Client,
+    Conflict,
+    DeliveryState,
+    IncidentKind,
+    NotFound,
+    WebhookEvent,
+    WorkflowStatus,
+)
 from bext_workflow.model.view import Page, RunView
 from bext_workflow.service.protocols import (
     AuditQuery,
     CancelRequest,
     CompleteRequest,
     DecideRequest,
+    DeliveryQuery,
     ForkRequest,
     ResolveRequest,
     RetryRequest,
@@ -21,8 +31,19 @@ from bext_workflow.service.protocols import (
     SignalRequest,
     StartRequest,
     TokenRequest,
+    WebhookRequest,
 )
-from tests.unit.http_support import AUDIT_VIEW, NOW, TOKEN, TOKEN_VIEW, URL, MemoryService, app_over, run_view
+from tests.unit.http_support import (
+    AUDIT_VIEW,
+    DELIVERY_VIEW,
+    NOW,
+    TOKEN,
+    TOKEN_VIEW,
+    URL,
+    MemoryService,
+    app_over,
+    run_view,
+)
 
 
 class PagedService(MemoryService):
@@ -102,6 +123,16 @@ ACTS: dict[str, tuple[Callable[[Client], Awaitable[object]], tuple[str, object]]
         lambda it: it.create_token("ci", ["view"], roles=["ops"], expires_in_ms=None, reason="why"),
         ("create_token", TokenRequest(name="ci", scopes=["view"], roles=["ops"], expires_in_ms=None, reason="why")),
     ),
+    "webhooks": (lambda it: it.webhooks(), ("webhooks", None)),
+    "create_webhook": (
+        lambda it: it.create_webhook("https://h/", events=[WebhookEvent.RUN_FAILED], workflows=["w"], reason="r"),
+        (
+            "create_webhook",
+            WebhookRequest(url="https://h/", events=[WebhookEvent.RUN_FAILED], workflows=["w"], reason="r"),
+        ),
+    ),
+    "remove_webhook": (lambda it: it.remove_webhook("w", "r"), ("remove_webhook", ("w", "r"))),
+    "redeliver": (lambda it: it.redeliver("d"), ("redeliver", ("d", ""))),
     "revoke_token": (lambda it: it.revoke_token("ci", "lost"), ("revoke_token", ("ci", "lost"))),
 }
 
@@ -169,10 +200,14 @@ async def test_what_waits_for_a_person_is_listed(client: Client, service: PagedS
     async for act in client.audit(run_id="r-1", by="ada", act="run.cancel", oldest_first=True):
         assert act == AUDIT_VIEW
         break
+    async for delivery in client.deliveries(webhook_id="w", run_id="r-1", state=DeliveryState.FAILED):
+        assert delivery == DELIVERY_VIEW
+        break
     assert service.asked == [
         ("incidents", ("r-1", False, 500, None)),
         ("approvals", ("r-1", True, 500, None)),
         ("audit", AuditQuery(run_id="r-1", by="ada", act="run.cancel", oldest_first=True, limit=500)),
+        ("deliveries", DeliveryQuery(webhook_id="w", run_id="r-1", state=DeliveryState.FAILED, limit=500)),
     ]
 
 

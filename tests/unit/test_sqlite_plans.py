@@ -29,8 +29,17 @@ from bext_workflow.testing.contract.base import (
 )
 from tests.unit.sqlite_support import inside, opened
 
-GROWING = ("runs", "journal", "incidents", "start_keys", "definitions", "audit")
-FILES = ("acts.sql", "claims.sql", "reading.sql", "schedules.sql", "tokens.sql", "verdict.sql", "write.sql")
+GROWING = ("runs", "journal", "incidents", "start_keys", "definitions", "audit", "deliveries")
+FILES = (
+    "acts.sql",
+    "claims.sql",
+    "reading.sql",
+    "schedules.sql",
+    "tokens.sql",
+    "verdict.sql",
+    "webhooks.sql",
+    "write.sql",
+)
 FEW, MANY = 30, 3_000
 
 STATEMENTS = {name: statement for file in FILES for name, statement in queries.load(file).items()}

@@ -81,6 +81,18 @@ _TOKENS = LazyGroup(
     },
 )
 
+_WEBHOOKS = LazyGroup(
+    "webhooks",
+    help="Who is told of what happens to runs.",
+    children={
+        "create": Lazy(f"{_HERE}.webhooks:create", "Have a URL told what happens to runs."),
+        "list": Lazy(f"{_HERE}.webhooks:list_webhooks", "List the webhooks."),
+        "remove": Lazy(f"{_HERE}.webhooks:remove", "Tell a webhook nothing any more."),
+        "deliveries": Lazy(f"{_HERE}.webhooks:deliveries", "List what webhooks were told."),
+        "redeliver": Lazy(f"{_HERE}.webhooks:redeliver", "Send a delivery again."),
+    },
+)
+
 _AUDIT = LazyGroup(
     "audit",
     help="Who did what, when and why.",
@@ -151,6 +163,7 @@ root = LazyGroup(
         "plugins": _PLUGINS,
         "tokens": _TOKENS,
         "audit": _AUDIT,
+        "webhooks": _WEBHOOKS,
         "db": _DB,
         "config": _CONFIG,
     },

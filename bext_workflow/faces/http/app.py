@@ -25,6 +25,7 @@ from bext_workflow.faces.http.problem import MethodRefused, Unexpected, problem_
 from bext_workflow.faces.http.runs import RunRoutes
 from bext_workflow.faces.http.schedules import ScheduleRoutes
 from bext_workflow.faces.http.tokens import TokenRoutes
+from bext_workflow.faces.http.webhooks import WebhookRoutes
 from bext_workflow.service.protocols import (
     Access,
     Approvals,
@@ -34,6 +35,7 @@ from bext_workflow.service.protocols import (
     Runs,
     Schedules,
     Tokens,
+    Webhooks,
     Workflows,
 )
 
@@ -66,6 +68,7 @@ class Services(NamedTuple):
     approvals: Approvals
     tokens: Tokens
     audit: Audit
+    webhooks: Webhooks
     access: Access
     host: HostView
 
@@ -90,6 +93,7 @@ def create_http_app(
         ApprovalRoutes(given.approvals).router(),
         TokenRoutes(given.tokens).router(),
         AuditRoutes(given.audit).router(),
+        WebhookRoutes(given.webhooks).router(),
     )
     app = Described(
         title="bext-workflow",

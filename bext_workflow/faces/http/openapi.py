@@ -16,6 +16,7 @@ from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.view import (
     ApprovalView,
     AuditView,
+    DeliveryView,
     EventView,
     FireView,
     IncidentView,
@@ -24,6 +25,7 @@ from bext_workflow.model.view import (
     RunView,
     ScheduleView,
     TokenView,
+    WebhookView,
     WhyView,
     WorkflowView,
 )
@@ -33,11 +35,13 @@ from bext_workflow.service.protocols import (
     CancelRequest,
     CompleteRequest,
     CreatedToken,
+    CreatedWebhook,
     DecideRequest,
     Readiness,
     ResolveRequest,
     RetryRequest,
     TokenRequest,
+    WebhookRequest,
 )
 
 SHAPES: Sequence[Json] = (
@@ -46,12 +50,15 @@ SHAPES: Sequence[Json] = (
     CancelRequest,
     CompleteRequest,
     CreatedToken,
+    CreatedWebhook,
     DecideRequest,
+    DeliveryView,
     ForkBody,
     HoldBody,
     IncidentView,
     Page[ApprovalView],
     Page[AuditView],
+    Page[DeliveryView],
     Page[EventView],
     Page[FireView],
     Page[IncidentView],
@@ -59,6 +66,7 @@ SHAPES: Sequence[Json] = (
     Page[RunView],
     Page[ScheduleView],
     Page[TokenView],
+    Page[WebhookView],
     Page[WorkflowView],
     Problem,
     Readiness,
@@ -70,6 +78,8 @@ SHAPES: Sequence[Json] = (
     StartBody,
     TokenRequest,
     TokenView,
+    WebhookRequest,
+    WebhookView,
     WhyView,
     WorkflowView,
 )

@@ -8,6 +8,7 @@ import msgspec
 
 from bext_workflow.model.json import INT_MAX, Json, JsonObject
 from bext_workflow.model.status import IncidentKind, WorkflowStatus
+from bext_workflow.model.webhook import DeliveryState
 from bext_workflow.service.protocols import DEFAULT_FIRES, DEFAULT_LIMIT, MAX_LIMIT
 
 Version: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=INT_MAX)]
@@ -115,6 +116,16 @@ class AuditParameters(msgspec.Struct, frozen=True, kw_only=True):
     since: Instant | None = None
     until: Instant | None = None
     oldest_first: bool = False
+    limit: Limit = DEFAULT_LIMIT
+    cursor: str | None = None
+
+
+class DeliveriesParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which deliveries; `run_id` is a whole id."""
+
+    webhook_id: str | None = None
+    run_id: str | None = None
+    state: DeliveryState | None = None
     limit: Limit = DEFAULT_LIMIT
     cursor: str | None = None
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import secrets
 import sqlite3
 
-from bext_workflow.ports.store import AuditEntry, Judge, Posted
+from bext_workflow.ports.audit import AuditEntry
+from bext_workflow.ports.store import Judge, Posted
 from bext_workflow.stores.sqlite import queries
 from bext_workflow.stores.sqlite.connection import writing
 from bext_workflow.stores.sqlite.reading import load_by_id

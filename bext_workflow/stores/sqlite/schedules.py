@@ -7,7 +7,8 @@ import sqlite3
 from msgspec.structs import astuple, replace
 
 from bext_workflow.model.schedule import SlotResult
-from bext_workflow.ports.store import Amend, AuditEntry, ScheduleRow
+from bext_workflow.ports.audit import AuditEntry
+from bext_workflow.ports.store import Amend, ScheduleRow
 from bext_workflow.stores.sqlite import queries
 from bext_workflow.stores.sqlite.acts import audit
 from bext_workflow.stores.sqlite.connection import writing

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from bext_workflow.model.status import IncidentKind
-from bext_workflow.ports.audit import ALL, AuditFilter, AuditRow
+from bext_workflow.ports.audit import ALL, AuditEntry, AuditFilter, AuditRow
 from bext_workflow.ports.hosting import Hear, Profile, Schema
 from bext_workflow.ports.store import (
     Amend,
     ApprovalRow,
-    AuditEntry,
     Claimed,
     EventRow,
     HostRow,
@@ -30,7 +29,8 @@ from bext_workflow.ports.store import (
     ScheduleRow,
 )
 from bext_workflow.ports.tokens import AmendTokens, TokenRow
-from bext_workflow.stores.sqlite import acts, claims, reading, schedules, schema, tokens
+from bext_workflow.ports.webhooks import AmendDelivery, AmendWebhooks, DeliveryFilter, DeliveryRow, WebhookRow
+from bext_workflow.stores.sqlite import acts, claims, reading, schedules, schema, tokens, webhooks
 from bext_workflow.stores.sqlite.connection import open_reader, open_writer
 from bext_workflow.stores.sqlite.faults import unavailable
 from bext_workflow.stores.sqlite.seat import FileSeat, MemorySeat, Seat
@@ -201,6 +201,32 @@ class SqliteStore:
 
     async def amend_tokens(self, amend: AmendTokens, *, at: int, audit: AuditEntry) -> TokenRow:
         return await self._write(partial(tokens.amend, change=amend, at=at, entry=audit))
+
+    # Outside
+
+    async def webhooks(self) -> Sequence[WebhookRow]:
+        return await self._read(webhooks.webhooks)
+
+    async def amend_webhooks(self, amend: AmendWebhooks, *, at: int, audit: AuditEntry) -> WebhookRow:
+        return await self._write(partial(webhooks.amend_webhooks, change=amend, at=at, entry=audit))
+
+    async def deliveries(
+        self, wanted: DeliveryFilter, *, limit: int, before: str | None = None
+    ) -> Sequence[DeliveryRow]:
+        return await self._read(partial(webhooks.deliveries, wanted=wanted, limit=limit, before=before))
+
+    async def take_deliveries(self, *, now: int, until: int, limit: int) -> Sequence[DeliveryRow]:
+        return await self._write(partial(webhooks.take, now=now, until=until, limit=limit))
+
+    async def amend_delivery(
+        self, delivery_id: str, amend: AmendDelivery, *, at: int, audit: AuditEntry | None = None
+    ) -> DeliveryRow:
+        return await self._write(
+            partial(webhooks.amend_delivery, delivery_id=delivery_id, change=amend, at=at, entry=audit)
+        )
+
+    async def prune_deliveries(self, *, before: int, limit: int) -> int:
+        return await self._write(partial(webhooks.prune, before=before, limit=limit))
 
     # Secrets
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bext_workflow.model.json import dumps
 from bext_workflow.ports.store import Append, Committed, Create, Index, Member, Result
-from bext_workflow.stores.sqlite import queries
+from bext_workflow.stores.sqlite import queries, webhooks
 from bext_workflow.stores.sqlite.acts import audit
 from bext_workflow.stores.sqlite.connection import writing
 from bext_workflow.stores.sqlite.faults import MEMBER_FAULTS
@@ -124,6 +124,8 @@ def _advance(connection: sqlite3.Connection, appends: Sequence[Append]) -> None:
             _change_incidents(connection, append)
         if append.asked or append.decided:
             _change_approvals(connection, append)
+        if append.deliveries:
+            webhooks.keep(connection, append.deliveries)
 
 
 def _moves(append: Append) -> bool:

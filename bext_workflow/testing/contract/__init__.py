@@ -23,6 +23,7 @@ from bext_workflow.testing.contract.sharing import SharingContract
 from bext_workflow.testing.contract.starting import StartingContract
 from bext_workflow.testing.contract.tokens import TokensContract
 from bext_workflow.testing.contract.wakeups import WakeupsContract
+from bext_workflow.testing.contract.webhooks import WebhooksContract
 
 __all__ = ["SharedStoreContract", "StoreContract", "TellingStoreContract"]
 
@@ -37,6 +38,7 @@ class StoreContract(
     ActsContract,
     SchedulesContract,
     TokensContract,
+    WebhooksContract,
     ListingContract,
 ):
     """Subclass it under a name that pytest collects, and give it `open_store`; see `base.StoreCase` for what else."""

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from bext_workflow.errors import Conflict, NotFound
-from bext_workflow.ports.audit import AuditFilter, AuditRow
-from bext_workflow.ports.store import Act, AuditEntry, InboxRow, Loaded, Posted, Store
+from bext_workflow.ports.audit import AuditEntry, AuditFilter, AuditRow
+from bext_workflow.ports.store import Act, InboxRow, Loaded, Posted, Store
 from bext_workflow.testing.contract.base import (
     SERVED,
     TRICKY_TEXT,

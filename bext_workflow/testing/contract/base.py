@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from bext_workflow.model.status import WorkflowStatus
+from bext_workflow.ports.audit import AuditEntry
 from bext_workflow.ports.store import (
     Act,
     Append,
-    AuditEntry,
     Committed,
     Create,
     HostRow,

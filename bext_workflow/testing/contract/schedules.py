@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from bext_workflow.errors import Conflict
 from bext_workflow.model.schedule import SlotResult
-from bext_workflow.ports.audit import AuditRow
-from bext_workflow.ports.store import AuditEntry, ScheduleRow, Store
+from bext_workflow.ports.audit import AuditEntry, AuditRow
+from bext_workflow.ports.store import ScheduleRow, Store
 from bext_workflow.testing.contract.base import StoreCase, run_id
 
 PAUSE = AuditEntry(

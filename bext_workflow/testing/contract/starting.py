@@ -5,19 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from bext_workflow.model.status import WorkflowStatus
-from bext_workflow.ports.audit import AuditRow
-from bext_workflow.ports.store import (
-    AuditEntry,
-    Committed,
-    Create,
-    EventRow,
-    Existing,
-    Index,
-    Refused,
-    RunFilter,
-    RunRow,
-    Store,
-)
+from bext_workflow.ports.audit import AuditEntry, AuditRow
+from bext_workflow.ports.store import Committed, Create, EventRow, Existing, Index, Refused, RunFilter, RunRow, Store
 from bext_workflow.testing.contract.base import (
     BAD_TEXT,
     CREATED_AT,

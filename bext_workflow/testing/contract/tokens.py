@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from bext_workflow.errors import Conflict
-from bext_workflow.ports.audit import AuditRow
-from bext_workflow.ports.store import AuditEntry, Store
+from bext_workflow.ports.audit import AuditEntry, AuditRow
+from bext_workflow.ports.store import Store
 from bext_workflow.ports.tokens import AmendTokens, TokenRow
 from bext_workflow.testing.contract.base import StoreCase, run_id
 

@@ -178,3 +178,34 @@ CREATE TABLE tokens (
 ) WITHOUT ROWID;
 
 CREATE UNIQUE INDEX tokens_digest ON tokens (digest);
+
+-- Who is told of what. A row stays when its webhook is removed.
+CREATE TABLE webhooks (
+    id TEXT PRIMARY KEY,
+    url TEXT NOT NULL,
+    events TEXT NOT NULL,
+    workflows TEXT NOT NULL,
+    secret TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL,
+    removed_at INTEGER
+) WITHOUT ROWID;
+
+-- The outbox: what is to be told, written with the run that it is about; what has been told stays for a while.
+CREATE TABLE deliveries (
+    id TEXT PRIMARY KEY,
+    webhook_id TEXT NOT NULL,
+    run_id TEXT NOT NULL,
+    event TEXT NOT NULL,
+    body TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    next_at INTEGER,
+    status INTEGER,
+    error TEXT,
+    settled_at INTEGER
+) WITHOUT ROWID;
+
+CREATE INDEX deliveries_due ON deliveries (next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX deliveries_settled ON deliveries (settled_at) WHERE settled_at IS NOT NULL;

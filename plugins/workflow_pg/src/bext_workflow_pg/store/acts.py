@@ -5,7 +5,8 @@ from __future__ import annotations
 import secrets
 
 from bext_workflow.errors import NotFound
-from bext_workflow.ports.store import AuditEntry, Judge, Posted
+from bext_workflow.ports.audit import AuditEntry
+from bext_workflow.ports.store import Judge, Posted
 from bext_workflow_pg.store import claims, queries
 from bext_workflow_pg.store.connections import Connection
 from bext_workflow_pg.store.reading import load

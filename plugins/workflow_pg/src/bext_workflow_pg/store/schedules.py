@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import astuple, replace
 
-from bext_workflow.ports.store import Amend, AuditEntry, ScheduleRow
+from bext_workflow.ports.audit import AuditEntry
+from bext_workflow.ports.store import Amend, ScheduleRow
 from bext_workflow_pg.store import queries
 from bext_workflow_pg.store.acts import audit
 from bext_workflow_pg.store.connections import Connection

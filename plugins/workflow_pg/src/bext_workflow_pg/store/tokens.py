@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncpg
 
 from bext_workflow.model.json import dumps, loads
-from bext_workflow.ports.store import AuditEntry
+from bext_workflow.ports.audit import AuditEntry
 from bext_workflow.ports.tokens import AmendTokens, TokenRow
 from bext_workflow_pg.store import queries
 from bext_workflow_pg.store.acts import audit

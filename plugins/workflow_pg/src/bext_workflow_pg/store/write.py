@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from bext_workflow.model.json import dumps
 from bext_workflow.ports.store import Append, Committed, Create, Member, Refused, Result
-from bext_workflow_pg.store import columns, queries
+from bext_workflow_pg.store import columns, queries, webhooks
 from bext_workflow_pg.store.connections import Connection, Lending
 from bext_workflow_pg.store.faults import MEMBER_FAULTS, words_of
 from bext_workflow_pg.store.rows import approval_values, incident_values
@@ -151,7 +151,8 @@ def _due_for_others(member: Member) -> bool:
 
 def _changes_more(append: Append) -> bool:
     """Whether it takes more than its run's row and its journal."""
-    return bool(append.taken or append.opened or append.resolved or append.evidence or append.asked or append.decided)
+    concerns_incidents = append.opened or append.resolved or append.evidence
+    return bool(append.taken or concerns_incidents or append.asked or append.decided or append.deliveries)
 
 
 async def _change_the_rest(connection: Connection, appends: Sequence[Append]) -> None:
@@ -165,6 +166,9 @@ async def _change_the_rest(connection: Connection, appends: Sequence[Append]) ->
         await connection.execute(_SQL["count_incidents"], [append.rid for append in changing])
     for append in appends:
         await _change_approvals(connection, append)
+    deliveries = [delivery for append in appends for delivery in append.deliveries]
+    if deliveries:
+        await webhooks.keep(connection, deliveries)
 
 
 async def _change_incidents(connection: Connection, append: Append) -> None:

@@ -172,3 +172,34 @@ CREATE TABLE tokens (
     expires_at bigint,
     revoked_at bigint
 );
+
+-- Who is told of what. A row stays when its webhook is removed.
+CREATE TABLE webhooks (
+    id text COLLATE "C" PRIMARY KEY,
+    url text NOT NULL,
+    events text NOT NULL,
+    workflows text NOT NULL,
+    secret text NOT NULL,
+    created_at bigint NOT NULL,
+    created_by text NOT NULL,
+    removed_at bigint
+);
+
+-- The outbox: what is to be told, written with the run that it is about; what has been told stays for a while.
+CREATE TABLE deliveries (
+    id text COLLATE "C" PRIMARY KEY,
+    webhook_id text NOT NULL,
+    run_id text NOT NULL,
+    event text NOT NULL,
+    body text NOT NULL,
+    at bigint NOT NULL,
+    state text NOT NULL,
+    attempts integer NOT NULL,
+    next_at bigint,
+    status integer,
+    error text,
+    settled_at bigint
+);
+
+CREATE INDEX deliveries_due ON deliveries (next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX deliveries_settled ON deliveries (settled_at) WHERE settled_at IS NOT NULL;
