@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -45,6 +46,7 @@ async def test_a_signal_that_races_the_end_of_the_run_is_refused_or_listed(
     calls = Calls()
     served = saga(calls, workflow("a", "b"))
     answers: list[str] = []
+    answered = asyncio.Event()
     async with hosting(served, path, clock=FakeClock()) as hosted, desk(served, path, clock=hosted.clock) as other:
 
         async def send() -> None:
@@ -53,12 +55,15 @@ async def test_a_signal_that_races_the_end_of_the_run_is_refused_or_listed(
                 answers.append("accepted")
             except Conflict as refused:
                 answers.append(refused.message)
+            answered.set()
 
         hosted.store.close_gate()
         hosted.store.let_one_through()
         run_id = await hosted.start()
         hosted.store.around = at(point, send)
         hosted.store.open_gate()
+        async with within():
+            await answered.wait()
         await hosted.reaches(run_id, WorkflowStatus.COMPLETED)
         view = await hosted.get(run_id)
     signals = [(signal.name, signal.payload, signal.state) for signal in view.signals or ()]
