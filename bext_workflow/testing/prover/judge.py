@@ -1,4 +1,4 @@
-"""What must hold of every case, whatever went wrong in it (docs/testing.md, "What is proven")."""
+"""What must hold of every case, whatever went wrong in it (docs/testing.md, "What must hold")."""
 
 from __future__ import annotations
 

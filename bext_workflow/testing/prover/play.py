@@ -107,7 +107,7 @@ class _Play:
         self._rehearsal = rehearsal
         self._clock = FakeClock()
         self._store = ProofStore(self._clock, self._told)
-        self._stand_in = StandIn(case, subject.workflow, self, self._tell)
+        self._stand_in = StandIn(case, subject.workflow, rehearsal.ledger, self, self._tell)
         self._story: list[str] = []
         self._durable: list[tuple[int, EventView]] = []
         self._answered: list[Answered] = []
@@ -117,6 +117,10 @@ class _Play:
         self._run_id = ""
 
     async def play(self) -> Played:
+        if self._rehearsal.ledger.effects:
+            raise UsageError(
+                "the rehearsal's ledger has been used before", mend="make a new one at each call of rehearse"
+            )
         registry = self._registry()
         served = self._subject.served(registry)
         contexts = self._rehearsal.contexts
@@ -137,6 +141,9 @@ class _Play:
                 try:
                     with anyio.fail_after(DEADLINE_S):
                         await self._conduct(on)
+                        self._store.conclude_all()
+                        for late in self._stand_in.late:
+                            await late.wait()
                 except TimeoutError:
                     stuck = True
             return await self._played(on, served, stuck=stuck)

@@ -17,7 +17,7 @@ from bext_workflow.model.run import WorkflowRun
 from bext_workflow.model.status import Call
 from bext_workflow.plugin.hooks import Hook
 from bext_workflow.plugin.registry import Plugin
-from bext_workflow.plugin.rehearsal import PERFORMING
+from bext_workflow.plugin.rehearsal import PERFORMING, EffectLedger
 from bext_workflow.testing.prover.faults import Case, Choice, Fault, FaultKind
 from bext_workflow.testing.prover.played import Chosen, Made, Wrong
 from bext_workflow.testing.prover.store import Checkpoint
@@ -49,8 +49,11 @@ class Scene(Protocol):
 class StandIn:
     """Of one case, over all the hosts that play in it."""
 
-    def __init__(self, case: Case, workflow: str, scene: Scene, tell: Callable[[str], int]) -> None:
+    def __init__(
+        self, case: Case, workflow: str, ledger: EffectLedger, scene: Scene, tell: Callable[[str], int]
+    ) -> None:
         self._workflow = workflow
+        self._ledger = ledger
         self._scene = scene
         self._tell = tell
         self._faults = {fault.site: fault for fault in case.faults}
@@ -60,6 +63,8 @@ class StandIn:
         self.calls: list[Made] = []
         self.chosen: list[Chosen] = []
         self.wrongs: list[Wrong] = []
+        self.late: list[asyncio.Event] = []
+        """Set when a call is over whose host has lost its lease."""
         self.cancelled = False
 
     def before(self, plugin: Plugin) -> Plugin:
@@ -146,14 +151,23 @@ class StandIn:
             case FaultKind.CANCEL:
                 await self.cancel(run.run_id, now=False)
             case FaultKind.LOST_LEASE:
-                await self._scene.be_superseded(_checkpoint(made))
-                self._tell("late     the call of the host that lost its lease goes on")
+                return await self._late(made, act)
             case FaultKind.CANCEL_NOW:
                 given = await act()
                 return await _never() if await self.cancel(run.run_id, now=True) else given
             case never:
                 assert_never(never)
         return await act()
+
+    async def _late(self, made: Made, act: Callable[[], Awaitable[object]]) -> object:
+        over = asyncio.Event()
+        self.late.append(over)
+        try:
+            await self._scene.be_superseded(_checkpoint(made))
+            self._tell("late     the call of the host that lost its lease goes on")
+            return await act()
+        finally:
+            over.set()
 
     async def _broken_off(self, kind: FaultKind) -> NoReturn:
         """The call does not return."""
@@ -181,12 +195,21 @@ class StandIn:
         except Exception as error:
             if not _is_allowed(error, definition, made):
                 self.wrongs.append(Wrong("raises", made.site, f"raised {type(error).__name__}: {error}"))
+            self._tell_effects(made, run)
             self._tell(f"raised   {type(error).__name__}: {error}")
             raise
+        self._tell_effects(made, run)
         if repr(dict(run.context)) != before:
             why = "changed run.context, and the change is lost: return it as an update"
             self.wrongs.append(Wrong("context-mutated", made.site, why))
         return self._sent(made, definition, given) if made.kind is Call.STEP else given
+
+    def _tell_effects(self, made: Made, run: WorkflowRun) -> None:
+        for effect in self._ledger.effects:
+            if (effect.site, effect.call) == (made.site, made.number):
+                key = (effect.undoes or effect.key).removeprefix(f"{run.run_id}:")
+                what = f"takes back {effect.what} of" if effect.undoes else f"does {effect.what} with the key"
+                self._tell(f"effect   {what} {key}")
 
     def _sent(self, made: Made, definition: WorkflowDefinition, given: object) -> object:
         """The outcome, with the way that the case says in place of the plugin's."""

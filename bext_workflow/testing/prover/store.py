@@ -65,6 +65,11 @@ class ProofStore(StageStore):
         self._waited.append((checkpoint, event))
         await event.wait()
 
+    def conclude_all(self) -> None:
+        """Nobody will make a checkpoint any more that is waited for."""
+        for _, event in self._waited:
+            event.set()
+
     async def write(self, batch: Sequence[Member]) -> Sequence[Result]:
         dies = self._dies_at is not None and any(self._dies_at[0].is_in(member) for member in batch)
         if self._dies_at is not None and dies:

@@ -94,6 +94,8 @@ def test_the_story_of_a_replay() -> None:
     story = "\n".join(prove(rehearse=rehearsing(Trip), replay="order@room=crash_after_effect").story)
     for line in (
         "call     run_step room, attempt 1",
+        "effect   does room with the key room",
+        "effect   takes back room of room",
         "fault    room=crash_after_effect",
         "crash    the host dies",
         "durable  incident opened  room  in_doubt",
@@ -237,6 +239,12 @@ def test_every_fault_has_a_place() -> None:
 def test_a_plugin_without_a_rehearsal() -> None:
     with pytest.raises(UsageError, match="has no hook rehearse"):
         prove(Trip(EffectLedger()))
+
+
+def test_a_ledger_that_is_not_new() -> None:
+    ledger = EffectLedger()
+    with pytest.raises(UsageError, match="has been used before"):
+        prove(rehearse=lambda _: Rehearsal(ledger=ledger, plugin=lambda: Trip(ledger), contexts={"order": GUESTS}))
 
 
 def test_a_context_that_is_not_there() -> None:
