@@ -34,16 +34,15 @@ class Explored(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
-    """The effects of steps, and those of them whose undo was seen to work. `stays`: those that are not to be undone."""
+    """The effects of steps, and those of them whose undo was seen to work, as names and in percent (of none: 100).
 
+    `stays`: the effects that are not to be undone.
+    """
+
+    percent: float
     effects: list[str]
     undone: list[str]
     stays: list[str]
-
-    @property
-    def percent(self) -> float:
-        """100 where nothing has to be undone."""
-        return 100 * len(self.undone) / len(self.effects) if self.effects else 100.0
 
 
 class ProofOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -94,7 +94,7 @@ PROOF = Proof(
     pairs_there=90,
     runs=45,
     took_ms=1_234,
-    coverage=Coverage(effects=["pack: box", "ship: van"], undone=["pack: box"], stays=["mail"]),
+    coverage=Coverage(percent=50, effects=["pack: box", "ship: van"], undone=["pack: box"], stays=["mail"]),
     broken=[],
 )
 

@@ -173,13 +173,18 @@ class _Exploration:
             pairs_there=self._pairs_there,
             runs=self._runs,
             took_ms=took_ms,
-            coverage=Coverage(
-                effects=sorted(self._effects),
-                undone=sorted(self._undone & self._effects),
-                stays=sorted(self._stays),
-            ),
+            coverage=self._coverage(),
             broken=sorted(self._broken.values(), key=_length),
             story=self._story,
+        )
+
+    def _coverage(self) -> Coverage:
+        undone = self._undone & self._effects
+        return Coverage(
+            percent=100 * len(undone) / len(self._effects) if self._effects else 100.0,
+            effects=sorted(self._effects),
+            undone=sorted(undone),
+            stays=sorted(self._stays),
         )
 
     def _explored_of(self, what: str, kinds: Sequence[FaultKind]) -> Explored:
