@@ -15,8 +15,8 @@ from bext_workflow.plugin.registry import PluginSpec, load_given
 from bext_workflow.service.proof import Proof, ProofOptions
 from bext_workflow.service.wiring import Target
 from bext_workflow.testing.prover.explore import explore
-from bext_workflow.testing.prover.play import Subject
 from bext_workflow.testing.prover.proving import rehearsing
+from bext_workflow.testing.prover.subject import Subject
 
 
 async def prove_configured(target: Target, workflow: str, version: int | None, options: ProofOptions) -> Proof:

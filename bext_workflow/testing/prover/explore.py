@@ -13,8 +13,9 @@ from bext_workflow.model.status import Call
 from bext_workflow.service.proof import Broken, Coverage, Explored, ExploredPath, Proof, ProofOptions
 from bext_workflow.testing.prover.faults import FAULTS, ON_WAIT, Case, Choice, Fault, FaultKind, Path, read_case
 from bext_workflow.testing.prover.judge import judge
-from bext_workflow.testing.prover.play import Subject, play
+from bext_workflow.testing.prover.play import play
 from bext_workflow.testing.prover.played import Made, Played
+from bext_workflow.testing.prover.subject import Subject
 
 MAX_PATHS = 200
 """More ways through a workflow than this are refused: give contexts, and fewer branches to the prover."""

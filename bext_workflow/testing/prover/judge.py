@@ -65,7 +65,11 @@ def _must_go_on(played: Played, fault: Fault) -> bool:
     step = played.step_of(fault.site)
     if step is None or fault.site.endswith(":compensate") or fault.kind not in _GOES_ON or not step.idempotent:
         return False
-    return fault.kind in CRASHES or fault.kind is FaultKind.LOST_LEASE or step.retries.max_attempts > 1
+    if fault.kind in CRASHES or fault.kind is FaultKind.LOST_LEASE:
+        return True
+    # What takes time may be out of time after that.
+    bounded = step.retries.max_elapsed_ms > 0 or played.workflow_of(fault.site).timeout_ms > 0
+    return step.retries.max_attempts > 1 and not bounded
 
 
 def _may_fail(played: Played) -> bool:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 
 import anyio
 import msgspec
@@ -14,14 +11,12 @@ from bext_workflow.core.state import State, visit_name
 from bext_workflow.errors import BextError, UsageError
 from bext_workflow.faces.cli.journal import detail, step_of, words
 from bext_workflow.model.access import person
-from bext_workflow.model.json import Json, loads
+from bext_workflow.model.json import loads
 from bext_workflow.model.run import WorkflowRun
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
 from bext_workflow.model.view import EventView, IncidentView, RunView, WaitView, instant
 from bext_workflow.plugin.hooks import Hook
-from bext_workflow.plugin.hookspecs import HostInfo
-from bext_workflow.plugin.overlay import WorkflowEntry
-from bext_workflow.plugin.registry import Plugin, Registry, Served, load_given, serving
+from bext_workflow.plugin.registry import Registry, Served, serving
 from bext_workflow.plugin.rehearsal import Rehearsal
 from bext_workflow.ports.store import Append, Loaded, Member
 from bext_workflow.service.acting import folded
@@ -42,6 +37,7 @@ from bext_workflow.testing.prover.faults import Case, Choice, FaultKind
 from bext_workflow.testing.prover.played import Answered, Chosen, Durable, Played
 from bext_workflow.testing.prover.stand_in import StandIn
 from bext_workflow.testing.prover.store import Checkpoint, ProofStore
+from bext_workflow.testing.prover.subject import Subject
 from bext_workflow.testing.scripts import real
 from bext_workflow.testing.stage import DEADLINE_S, Stage, stage
 
@@ -52,44 +48,6 @@ _PREFERRED = (Action.FAIL_UNDO, Action.RETRY, Action.NOT_DONE, Action.FAIL, Acti
 
 SIGNAL, TIMEOUT, REJECT = "signal", "timeout", "reject"
 """The ways out of a wait."""
-
-
-class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """What is proven: a plugin as it is or as a rehearsal makes it, and what the config says of its workflows."""
-
-    plugin: object
-    workflow: str
-    version: int | None = None
-    rehearse: Callable[[str], Rehearsal]
-    config: dict[str, Json] | None = None
-    overlays: tuple[WorkflowEntry, ...] = ()
-    folder: Path
-
-    @contextmanager
-    def rehearsal(self) -> Iterator[Rehearsal]:
-        """A new one, for one run."""
-        made = self.rehearse(self.workflow)
-        try:
-            yield made
-        finally:
-            if made.close is not None:
-                made.close()
-
-    def load(self, rehearsal: Rehearsal) -> Plugin:
-        """The plugin, anew."""
-        given = self.plugin if rehearsal.plugin is None else rehearsal.plugin()
-        info = HostInfo(data_dir=self.folder, store="sqlite::memory:")
-        return load_given(given, info, config=self.config, workflows=self.overlays)
-
-    def served(self, registry: Registry) -> Served:
-        """Raises `UsageError` for a workflow that the plugin does not serve."""
-        highest = registry.highest(self.workflow)
-        served = highest if self.version is None else registry.served.get((self.workflow, self.version))
-        if served is None:
-            known = ", ".join(f"{id_}@{version}" for id_, version in registry.served)
-            wanted = repr(self.workflow) if self.version is None else f"{self.workflow!r} in version {self.version}"
-            raise UsageError(f"the plugin serves no workflow {wanted}", mend=f"there are: {known}")
-        return served
 
 
 async def play(subject: Subject, case: Case) -> Played:

@@ -15,7 +15,7 @@ from bext_workflow.plugin.registry import load_given
 from bext_workflow.plugin.rehearsal import Rehearsal
 from bext_workflow.service.proof import Proof, ProofOptions
 from bext_workflow.testing.prover.explore import explore
-from bext_workflow.testing.prover.play import Subject
+from bext_workflow.testing.prover.subject import Subject
 
 
 def prove(

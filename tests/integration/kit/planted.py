@@ -117,6 +117,18 @@ class VerifyBlind(Trip):
         return NotDone()
 
 
+class Bounded(Trip):
+    """Without a mistake, and in a hurry: an attempt that hangs is out of time, and its step too."""
+
+    trip = WorkflowDefinition(
+        id="trip",
+        steps=(
+            StepDefinition(name="flight", compensate_on_failure=True, retries=RetryPolicy(max_elapsed_ms=30_000)),
+            *TRIP.steps[1:],
+        ),
+    )
+
+
 class UndoMissing(Trip):
     def undo_room(self, run: WorkflowRun) -> None:
         pass
@@ -193,6 +205,23 @@ class KeptInMemory(Trip):
     def undo_flight(self, run: WorkflowRun) -> None:
         if run.run_id in self.booked:
             super().undo_flight(run)
+
+
+class UndoneTooSoon(Trip):
+    """The mail takes the flight back, and the run goes on."""
+
+    def mail(self, run: WorkflowRun) -> StepOutcome:
+        self.ledger.undo("flight", f"{run.run_id}:flight:compensate")
+        return super().mail(run)
+
+
+class FirstAttemptOnly(Trip):
+    """What comes again is taken for a mistake."""
+
+    def flight(self, run: WorkflowRun) -> StepOutcome:
+        if run.attempt > 1:
+            return StepOutcome.Fail("booked already", compensate=True)
+        return super().flight(run)
 
 
 class UndoRefusesNothing(Trip):

@@ -27,6 +27,8 @@ MISTAKES = [
     (planted.ReportRepeated, "done-twice", "complete#1", "order@complete#1=crash_after_effect"),
     (planted.KeptInMemory, "left-behind", "flight", "full@flight=crash_after_checkpoint"),
     (planted.VerifyBlind, "done-twice", "room", "order@room=crash_after_effect"),
+    (planted.UndoneTooSoon, "undone", "flight", "order"),
+    (planted.FirstAttemptOnly, "status", "", "order@flight=retry_once"),
     (planted.UndoRefusesNothing, "raises", "flight:compensate", "order@flight=raise"),
 ]
 """A plugin with a mistake, the promise that it breaks, by which call, and a case that shows it."""
@@ -121,6 +123,13 @@ def test_a_plugin_that_looks_what_became_of_an_attempt_in_doubt() -> None:
     assert proof.holds, proof
     assert "call     verify_step room" in proof.story
     assert "durable  run completed" in proof.story
+
+
+def test_a_step_that_runs_out_of_time() -> None:
+    """Another attempt would be right, and there is no time for it."""
+    proof = prove(rehearse=rehearsing(planted.Bounded), replay="order@flight=time_out")
+    assert proof.holds, proof
+    assert "durable  run compensated" in proof.story
 
 
 @pytest.mark.tier("ci")
