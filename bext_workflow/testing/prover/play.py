@@ -65,7 +65,7 @@ class _Play:
         self._rehearsal = rehearsal
         self._clock = FakeClock()
         self._store = ProofStore(self._clock, self._told)
-        self._stand_in = StandIn(case, subject.workflow, rehearsal.ledger, self, self._tell)
+        self._stand_in = StandIn(case, subject, rehearsal.ledger, self, self._tell)
         self._story: list[str] = []
         self._durable: list[tuple[int, EventView]] = []
         self._answered: list[Answered] = []

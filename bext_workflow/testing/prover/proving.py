@@ -26,8 +26,11 @@ def prove(
     config: JsonObject | None = None,
     budget: int = 0,
     replay: str | None = None,
+    without_undo: str | None = None,
 ) -> Proof:
     """Explores the workflow (None: the plugin's only one) with every fault; see `docs/testing.md`.
+
+    With `without_undo` the undo of that step is left out: a proof that still holds does not rest on it.
 
     `rehearse` makes a new `Rehearsal` for each run; None: the plugin's own hook. It may make the plugin, too. Raises
     `UsageError` for what cannot be played, `PluginError` for what the host would refuse.
@@ -42,6 +45,7 @@ def prove(
             rehearse=rehearse or rehearsing(loaded.name, loaded.rehearse),
             config=config,
             folder=Path(folder),
+            without_undo=without_undo,
         )
         return anyio.run(explore, subject, ProofOptions(budget=budget, replay=replay))
 

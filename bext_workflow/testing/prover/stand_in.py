@@ -21,6 +21,7 @@ from bext_workflow.plugin.rehearsal import PERFORMING, EffectLedger
 from bext_workflow.testing.prover.faults import Case, Choice, Fault, FaultKind
 from bext_workflow.testing.prover.played import Chosen, Made, Wrong
 from bext_workflow.testing.prover.store import Checkpoint
+from bext_workflow.testing.prover.subject import Subject
 
 
 class Sabotage(Exception):
@@ -50,9 +51,10 @@ class StandIn:
     """Of one case, over all the hosts that play in it."""
 
     def __init__(
-        self, case: Case, workflow: str, ledger: EffectLedger, scene: Scene, tell: Callable[[str], int]
+        self, case: Case, subject: Subject, ledger: EffectLedger, scene: Scene, tell: Callable[[str], int]
     ) -> None:
-        self._workflow = workflow
+        self._workflow = subject.workflow
+        self._without_undo = subject.without_undo
         self._ledger = ledger
         self._scene = scene
         self._tell = tell
@@ -189,6 +191,8 @@ class StandIn:
 
     async def _real(self, made: Made, hook: Hook, run: WorkflowRun, *step: str) -> object:
         """The plugin's own call; what it must never do is taken down."""
+        if made.kind is Call.UNDO and made.step == self._without_undo:
+            return None
         definition, before = self._definitions[run.workflow, run.version], repr(dict(run.context))
         try:
             given = await self._scene.real(hook, run, *step)

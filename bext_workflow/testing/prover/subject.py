@@ -17,7 +17,10 @@ from bext_workflow.plugin.rehearsal import Rehearsal
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """A plugin as it is, or as a rehearsal makes it, and what the config says of its workflows."""
+    """A plugin as it is, or as a rehearsal makes it, and what the config says of its workflows.
+
+    `without_undo`: the undo of that step is left out, as if the plugin had none.
+    """
 
     plugin: object
     workflow: str
@@ -26,6 +29,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     config: JsonObject | None = None
     overlays: tuple[WorkflowEntry, ...] = ()
     folder: Path
+    without_undo: str | None = None
 
     @contextmanager
     def rehearsal(self) -> Iterator[Rehearsal]:
@@ -51,4 +55,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
             known = ", ".join(f"{id_}@{version}" for id_, version in registry.served)
             wanted = repr(self.workflow) if self.version is None else f"{self.workflow!r} in version {self.version}"
             raise UsageError(f"the plugin serves no workflow {wanted}", mend=f"there are: {known}")
+        if self.without_undo not in (None, *served.definition.by_name):
+            known = ", ".join(served.definition.by_name)
+            raise UsageError(f"{self.workflow} has no step {self.without_undo!r}", mend=f"there are: {known}")
         return served

@@ -266,6 +266,11 @@ def test_a_workflow_that_is_not_there() -> None:
         prove(workflow="cruise", rehearse=rehearsing(Trip))
 
 
+def test_an_undo_that_is_not_there_to_be_left_out() -> None:
+    with pytest.raises(UsageError, match="trip has no step 'fligt'"):
+        prove(rehearse=rehearsing(Trip), without_undo="fligt")
+
+
 def test_a_plugin_of_two_workflows() -> None:
     with pytest.raises(UsageError, match="serves child, choice, fork"):
         prove(rehearse=parcels.rehearse)
