@@ -175,11 +175,17 @@ class Dispatcher:
             self._shop.telemetry.log(names.LEASE_LOST, run_id=driver.run_id, error=plain(error))
 
     async def _look(self) -> int:
-        """Passes acts on and claims what is due; returns how long nothing more will be, in ms."""
+        """Passes acts on and takes up what is due, or its own; returns how long nothing more will be, in ms."""
         await self._pass_acts_on()
+        pause_ms = await self._claim_all()
+        # A store that does not know what a claim has taken tells by the next one, with more than is known here.
         if self._may_claim() and self._shop.clock.monotonic() >= self._sweep_at:
             await self._take_up_strays()
             self._sweep_at = self._shop.clock.monotonic() + SWEEP_MS / 1000
+        return pause_ms
+
+    async def _claim_all(self) -> int:
+        """Claims while there is room and something is due; returns when to look again, in ms."""
         while (room := self._room()) > 0 and self._may_claim():
             wake = await self._shop.store.next_wake(self._served, only=self._only)
             now = self._shop.clock.now()
