@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bext_workflow.app.parts import Parts, assemble, isolate, load
 from bext_workflow.app.reach import reach
-from bext_workflow.checks import check_live, examine, make_report, plan_versions, store_findings
+from bext_workflow.checks import check_live, examine, make_report, plan_versions, store_findings, transaction_findings
 from bext_workflow.config import effective, load_config
 from bext_workflow.errors import BextError
 from bext_workflow.faces.cli.scaffold import scaffold
@@ -52,9 +52,11 @@ class App:
         config, registry = examined.config, examined.registry
         if config is not None and registry is not None and not registry.left_out:
             try:
-                further = await _live_findings(assemble(config, registry, self._clock))
+                parts = assemble(config, registry, self._clock)
+                further += transaction_findings(registry, parts.store)
+                further += await _live_findings(parts)
             except BextError as error:
-                further = list(store_findings(config.shown_store, error))
+                further += store_findings(config.shown_store, error)
         return make_report(examined, strict=strict, further=further)
 
     async def plan(self, target: Target) -> Sequence[VersionPlan]:

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from bext_workflow.checks.codes import CODES, Code
-from bext_workflow.checks.examine import Examined, examine, make_report, store_findings
+from bext_workflow.checks.examine import Examined, examine, make_report, store_findings, transaction_findings
 from bext_workflow.checks.plan import plan_versions
 from bext_workflow.checks.versions import check_live
 
-__all__ = ["CODES", "Code", "Examined", "check_live", "examine", "make_report", "plan_versions", "store_findings"]
+__all__ = [
+    "CODES",
+    "Code",
+    "Examined",
+    "check_live",
+    "examine",
+    "make_report",
+    "plan_versions",
+    "store_findings",
+    "transaction_findings",
+]

@@ -41,6 +41,11 @@ CODES = {
         "The store that the config names cannot be opened.",
         "Correct host.store, or what the message names.",
     ),
+    "not-transactional": Code(
+        Severity.ERROR,
+        "Steps are declared transactional, and cannot act in the transaction of their own checkpoint here.",
+        "Serve the plugin inline over a store in PostgreSQL, with an async run_step, or state transactional = false.",
+    ),
     "step-unreachable": Code(
         Severity.WARNING,
         "No path from the first step leads to a step.",

@@ -15,6 +15,8 @@ from bext_workflow.config import Config, ConfigProblems, load_config
 from bext_workflow.errors import BextError, ConfigError
 from bext_workflow.plugin.hookspecs import HostInfo
 from bext_workflow.plugin.registry import Isolate, LeftOut, Registry, Served, load_plugins
+from bext_workflow.ports.store import Store
+from bext_workflow.service.transactional import transaction_faults
 from bext_workflow.service.wiring import Finding, Report, Severity
 
 
@@ -58,6 +60,12 @@ def store_findings(store: str, error: BextError) -> Iterator[Finding]:
         yield from _of_config(error)
     else:
         yield finding("store-unusable", store, error.message, mend=error.mend)
+
+
+def transaction_findings(registry: Registry, store: Store) -> Iterator[Finding]:
+    """Transactional steps that could not be."""
+    for where, reason, mend in transaction_faults(registry, store):
+        yield finding("not-transactional", where, reason, mend=mend)
 
 
 def _sharpened(one: Finding) -> Finding:

@@ -82,7 +82,7 @@ def _check_step(step: StepDefinition, where: str) -> Iterator[Finding]:
         yield finding("slow-to-fail", where, f"{policy.max_attempts} attempts may take {longest / DAY_MS:.1f} days")
     if policy.max_attempts == 1:
         return
-    if not step.idempotent:
+    if not step.repeatable:
         yield finding("retries-need-word", where, f"max_attempts = {policy.max_attempts} and idempotent = false")
     if policy.delay_ms_for_attempt(2) == 0:
         yield finding("retries-without-wait", where, f"{policy.max_attempts} attempts without a wait between them")

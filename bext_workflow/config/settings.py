@@ -164,7 +164,6 @@ class Step(Table):
     """A step of a workflow. In an overlay only the stated keys count."""
 
     later = {
-        "transactional": "let the step use run.idempotency_key",
         "rate": "limit the rate inside the step",
         "on_incident": "watch `bext-host incidents list`",
     }
@@ -174,6 +173,9 @@ class Step(Table):
     retries: Retries = Field(default=Retries(), description="a table, such as { max_attempts = 3, backoff_ms = 500 }")
     retry_on: ErrorNames | None = Field(default=None, description="names of exceptions that are worth another attempt")
     idempotent: bool = Field(default=True, description="whether the step is safe to repeat with its idempotency key")
+    transactional: bool = Field(
+        default=False, description="whether the step acts in the transaction of its own checkpoint, run.transaction()"
+    )
     timeout_ms: Milliseconds = Field(default=60_000, description="bound of one attempt; 0 means none")
     heartbeat_ms: Milliseconds = Field(
         default=0,

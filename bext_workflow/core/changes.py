@@ -397,13 +397,14 @@ def recovered(state: State, event: Recovered, at: int) -> Changes:
 
 
 def _cut_off(state: State, branch: Branch) -> Branch:
-    repeatable = state.plan.step(branch.step).idempotent
+    step = state.plan.step(branch.step)
     begun = state.status is not WorkflowStatus.PENDING and not state.status.terminal
     match branch.phase:
-        case Phase.READY if repeatable and begun and not branch.recorded:
+        case Phase.READY if step.idempotent and not step.transactional and begun and not branch.recorded:
             return replace(branch, acted=True)  # it may have been running: such attempts leave no record
-        case Phase.STARTED if repeatable:
-            return replace(branch, phase=Phase.READY, acted=True)
+        case Phase.STARTED if step.repeatable:
+            # What a transaction has done that did not commit, it has not done.
+            return replace(branch, phase=Phase.READY, acted=branch.acted or not step.transactional)
         case _:
             return branch
 

@@ -43,6 +43,7 @@ from bext_workflow.core.input import (
     Told,
     Undone,
     Verified,
+    Withdrawn,
 )
 from bext_workflow.core.state import Branch, Phase, State
 from bext_workflow.errors import Conflict
@@ -56,6 +57,7 @@ LEGAL: dict[type, frozenset[WorkflowStatus]] = {
     Begun: frozenset({WorkflowStatus.PENDING}),
     Intended: _ANY - {WorkflowStatus.PENDING},
     Finished: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.SUSPENDED}),
+    Withdrawn: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.SUSPENDED}),
     Beaten: _ANY - {WorkflowStatus.PENDING},
     Verified: frozenset({WorkflowStatus.RUNNING, WorkflowStatus.COMPENSATING, WorkflowStatus.SUSPENDED}),
     Opened: frozenset({WorkflowStatus.RUNNING}),
@@ -107,6 +109,8 @@ def _apply(draft: Draft, given: Input) -> None:
     match given:
         case Finished():
             forward.finish(draft, draft.state.branch(given.branch), given.end, given.detail)
+        case Withdrawn():
+            forward.not_done(draft, draft.state.branch(given.branch), repeat=True)
         case Beaten():
             forward.beaten(draft, given)
         case Undone():

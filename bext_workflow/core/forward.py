@@ -116,14 +116,15 @@ def lost_in_doubt(draft: Draft, branch: Branch, lost: Lost, *, crashed: bool) ->
 
 
 def _lose(draft: Draft, branch: Branch, lost: Lost) -> None:
-    """An attempt ended unknown: the table of semantics §2."""
+    """An attempt ended unknown: the table of semantics §2. Of one in a transaction it is certain: rolled back."""
     step = draft.state.plan.step(branch.step)
-    if not step.idempotent:
+    unknown = not step.transactional
+    if not step.repeatable:
         lost_in_doubt(draft, branch, lost, crashed=False)
     elif lost.transient or step.is_transient(lost.errors):
-        _retry(draft, branch, lost.reason, after_ms=None, unknown=True, traceback=lost.traceback)
+        _retry(draft, branch, lost.reason, after_ms=None, unknown=unknown, traceback=lost.traceback)
     else:
-        visits.fail_visit(draft, branch, lost.reason, unknown=True, traceback=lost.traceback)
+        visits.fail_visit(draft, branch, lost.reason, unknown=unknown, traceback=lost.traceback)
 
 
 def _retry(

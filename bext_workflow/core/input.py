@@ -99,6 +99,12 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     detail: Json = None
 
 
+class Withdrawn(msgspec.Struct, frozen=True, kw_only=True):
+    """The attempt of a branch is certain not to have acted, by no fault of its own: it is to be made again."""
+
+    branch: int
+
+
 class Verified(msgspec.Struct, frozen=True, kw_only=True):
     """`verify_step` answered for the attempt in doubt of a branch (or of the undo)."""
 
@@ -310,6 +316,7 @@ Input: TypeAlias = (
     | Intended
     | Beaten
     | Finished
+    | Withdrawn
     | Verified
     | Opened
     | ChildCalled

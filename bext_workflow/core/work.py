@@ -205,14 +205,14 @@ def _branch_work(state: State, branch: Branch, now: int) -> Iterator[Action]:
         case Phase.READY if state.plan.step(branch.step).hosted:
             yield Open(branch=branch.id)
         case Phase.READY if branch.ready_at <= now:
-            idempotent = state.plan.step(branch.step).idempotent
+            repeatable = state.plan.step(branch.step).repeatable
             yield Execute(
                 branch=branch.id,
                 step=branch.step,
                 visit=branch.visit,
                 attempt=branch.attempt,
                 key=_key_of(state, branch),
-                intend=not idempotent or branch.recorded or state.suspect,
+                intend=not repeatable or branch.recorded or state.suspect,
             )
         case Phase.IN_DOUBT if state.incident_of(branch) is None:
             yield Verify(

@@ -24,7 +24,9 @@ from bext_workflow.host.progress import Progress
 from bext_workflow.host.pulse import Pulse
 from bext_workflow.host.shop import Shop
 from bext_workflow.host.threads import Visit
+from bext_workflow.host.transactions import Attempted
 from bext_workflow.host.wake import Wake
+from bext_workflow.model.transaction import Transact
 from bext_workflow.plugin.hooks import Hook
 
 
@@ -41,11 +43,20 @@ def _beats(state: State) -> bool:
 
 
 class _Asked(msgspec.Struct, frozen=True):
-    """A call that has a thread, and waits to be admitted; None is the answer if it had better not be made any more."""
+    """A call that has its place, and waits to be admitted; None is the answer if it had better not be made any more."""
 
     action: PluginCall
     hook: Hook
     answer: asyncio.Future[invoke.Call | None]
+    transact: Transact | None = None
+
+
+class _Ended(msgspec.Struct, frozen=True):
+    """A call that is over, and what was attempted in it, which stands until it is concluded."""
+
+    action: PluginCall
+    given: Input
+    attempted: Attempted | None = None
 
 
 class Abreast:
@@ -68,7 +79,7 @@ class Abreast:
         self._admission = Admission(shop, progress, calls, running)
         self._wake = wake
         self._perform = perform
-        self._ends: deque[tuple[PluginCall, Input]] = deque()
+        self._ends: deque[_Ended] = deque()
         self._said: deque[tuple[Execute, Pulse]] = deque()
         self._queued: set[str] = set()
         self._asked: deque[_Asked] = deque()
@@ -92,9 +103,7 @@ class Abreast:
         if self._progress.news:
             await self._progress.take_acts()
         elif self._ends:
-            action, given = self._ends.popleft()
-            self._running.ended(action.key)
-            await self._progress.conclude(given)
+            await self._conclude(self._ends.popleft())
         elif self._asked:
             await self._answer(self._asked.popleft())
         elif self._said:
@@ -133,6 +142,9 @@ class Abreast:
             await self._progress.conclude(without_hook(action))
         elif self._thread_runs_on(self._calls.visit(action)):
             return False
+        elif isinstance(action, Execute) and self._calls.transacts(action):
+            self._queued.add(action.key)
+            tasks.start_soon(self._call_in_transaction, action, hook)
         elif hook.is_async:
             call = await self._admission.admitted(action, hook)
             if call is not None:
@@ -152,10 +164,18 @@ class Abreast:
             self._shop.threads.when_quiet(visit, self._wake.ring)
         return True
 
-    async def _call(self, action: PluginCall, call: invoke.Call) -> None:
+    async def _conclude(self, ended: _Ended) -> None:
+        self._running.ended(ended.action.key)
+        if ended.attempted is None:
+            await self._progress.conclude(ended.given)
+        else:
+            await self._progress.conclude_attempted(ended.given, ended.attempted)
+            ended.attempted.concluded.set()
+
+    async def _call(self, action: PluginCall, call: invoke.Call, attempted: Attempted | None = None) -> None:
         if isinstance(action, Execute) and call.pulse is not None:
             call.pulse.when_news(partial(self._hear, action, call.pulse))
-        self._ends.append((action, await self._calls.make(action, call)))
+        self._ends.append(_Ended(action, await self._calls.make(action, call), attempted))
         self._wake.ring()
 
     def _hear(self, action: Execute, pulse: Pulse) -> None:
@@ -176,16 +196,27 @@ class Abreast:
     async def _call_in_thread(self, action: PluginCall, hook: Hook) -> None:
         """Waiting for a thread may take long: only then is the call admitted, and until then nothing can have acted."""
         async with self._shop.threads.slots:
-            asked = _Asked(action, hook, asyncio.get_running_loop().create_future())
-            self._asked.append(asked)
-            self._wake.ring()
-            call = await asked.answer
+            call = await self._asked_for(action, hook)
             if call is not None:
                 await self._call(action, call)
+
+    async def _call_in_transaction(self, action: Execute, hook: Hook) -> None:
+        """The same, with a place for a transaction, which is kept until what it has come to is durable."""
+        async with self._shop.transactions.place(self._calls.timeout_ms(action)) as attempted:
+            call = await self._asked_for(action, hook, attempted.opened)
+            if call is not None:
+                await self._call(action, call, attempted)
+                await attempted.concluded.wait()
+
+    async def _asked_for(self, action: PluginCall, hook: Hook, transact: Transact | None = None) -> invoke.Call | None:
+        asked = _Asked(action, hook, asyncio.get_running_loop().create_future(), transact)
+        self._asked.append(asked)
+        self._wake.ring()
+        return await asked.answer
 
     async def _answer(self, asked: _Asked) -> None:
         self._queued.discard(asked.action.key)
         call = None
         if asked.action in work(self._progress.state, self._shop.clock.now()):
-            call = await self._admission.admitted(asked.action, asked.hook)
+            call = await self._admission.admitted(asked.action, asked.hook, asked.transact)
         asked.answer.set_result(call)

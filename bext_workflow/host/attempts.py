@@ -10,6 +10,7 @@ from bext_workflow.host.calls import Calls, PluginCall, kind_of
 from bext_workflow.host.progress import Progress
 from bext_workflow.host.shop import Shop
 from bext_workflow.model.status import Call
+from bext_workflow.model.transaction import Transact
 from bext_workflow.plugin.hooks import Hook
 from bext_workflow.ports.store import Committed, Refused
 
@@ -57,7 +58,7 @@ class Admission:
         self._calls = calls
         self._running = running
 
-    async def admitted(self, action: PluginCall, hook: Hook) -> invoke.Call | None:
+    async def admitted(self, action: PluginCall, hook: Hook, transact: Transact | None = None) -> invoke.Call | None:
         """The call, with its intent durable where that must come first; None if it had better not be made now."""
         if self._progress.news or self._shop.draining.is_set() or not self._shop.lease.holds:
             return None
@@ -65,7 +66,7 @@ class Admission:
             return None
         # Making the intent durable may have taken long; once it is, the call is made, or nobody knows whether it was.
         await self._shop.lease.until_held()
-        call = self._calls.prepare(action, hook)
+        call = self._calls.prepare(action, hook, transact)
         self._running.began(action, call.handle)
         return call
 

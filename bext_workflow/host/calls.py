@@ -20,6 +20,7 @@ from bext_workflow.model.json import dumps
 from bext_workflow.model.outcome import Unknown
 from bext_workflow.model.run import WorkflowRun
 from bext_workflow.model.status import Call
+from bext_workflow.model.transaction import Transact
 from bext_workflow.plugin.hooks import Hook
 from bext_workflow.plugin.registry import Plugin
 
@@ -55,7 +56,16 @@ class Calls:
             return state.run_id, "", action.n
         return state.run_id, action.step + snapshot.place_of(state, action), action.visit
 
-    def prepare(self, action: PluginCall, hook: Hook) -> invoke.Call:
+    def transacts(self, action: PluginCall) -> bool:
+        """Whether the call is to have a transaction."""
+        return isinstance(action, Execute) and self._progress.state.plan.step(action.step).transactional
+
+    def timeout_ms(self, action: Execute) -> int:
+        """What one attempt may take; 0: no bound, or none that is known beforehand."""
+        step = self._progress.state.plan.step(action.step)
+        return 0 if step.heartbeat_ms else step.timeout_ms
+
+    def prepare(self, action: PluginCall, hook: Hook, transact: Transact | None = None) -> invoke.Call:
         """The call, with the run as it is now."""
         state, pulse, beat = self._progress.state, None, None
         timeout_ms = invoke.COMPLETION_TIMEOUT_MS
@@ -64,7 +74,8 @@ class Calls:
             timeout_ms, pulse = step.timeout_ms, self._pulse(state, step, action)
             beat = Unstated(step.name) if pulse is None else pulse.beat
         place = snapshot.place_of(state, action)
-        run = snapshot.of(state, action, mint=partial(self._token, state, action.key, place), beat=beat)
+        mint = partial(self._token, state, action.key, place)
+        run = snapshot.of(state, action, mint=mint, beat=beat, transact=transact)
         return invoke.Call(
             plugin=self._plugin.name,
             hook=hook,

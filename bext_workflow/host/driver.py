@@ -39,6 +39,7 @@ from bext_workflow.host.kin import Kinship
 from bext_workflow.host.progress import KEEP_MS, Held, Progress
 from bext_workflow.host.shop import Shop
 from bext_workflow.host.wake import Wake
+from bext_workflow.model.transaction import Transact
 from bext_workflow.plugin.hooks import Hook
 from bext_workflow.ports.store import InboxRow
 
@@ -180,6 +181,9 @@ class Driver:
             self._shop.threads.when_quiet(visit, self._wake.ring)
             await self._wake.wait(None)
             return
+        if isinstance(action, Execute) and self._calls.transacts(action):
+            await self._call_in_transaction(action, hook)
+            return
         # Waiting for a thread, or for a process, may take long. The intent comes after it: until then nothing can have
         # acted.
         if hook.room is not None:
@@ -193,8 +197,14 @@ class Driver:
         if given is not None:
             await self._progress.conclude(given)
 
-    async def _called(self, action: PluginCall, hook: Hook) -> Input | None:
-        call = await self._admission.admitted(action, hook)
+    async def _call_in_transaction(self, action: Execute, hook: Hook) -> None:
+        async with self._shop.transactions.place(self._calls.timeout_ms(action)) as attempted:
+            given = await self._called(action, hook, attempted.opened)
+            if given is not None:
+                await self._progress.conclude_attempted(given, attempted)
+
+    async def _called(self, action: PluginCall, hook: Hook, transact: Transact | None = None) -> Input | None:
+        call = await self._admission.admitted(action, hook, transact)
         if call is None:
             return None
         try:

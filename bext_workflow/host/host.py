@@ -34,6 +34,7 @@ from bext_workflow.host.progress import Held
 from bext_workflow.host.schedules import Schedules
 from bext_workflow.host.shop import Shop
 from bext_workflow.host.threads import Threads
+from bext_workflow.host.transactions import Transactions
 from bext_workflow.host.trouble import Trouble
 from bext_workflow.host.waiting import Settlements
 from bext_workflow.model.status import IncidentKind
@@ -105,6 +106,7 @@ class Host:
             committer=Committer(store, clock, trouble),
             invoker=Invoker(deadlines, threads),
             threads=threads,
+            transactions=Transactions(store, clock),
             deadlines=deadlines,
             clock=clock,
             chance=chance,
@@ -251,6 +253,7 @@ class Host:
     @asynccontextmanager
     async def driving(self) -> AsyncIterator[None]:
         """`running`, for a host that has its seat."""
+        self.plans.refuse_without_transaction()
         await self.plans.refuse_changed_graphs()
         await self.plans.keep_definitions()
         self._signs_with = await self._store.secret(wait_tokens.SIGNED_WITH)

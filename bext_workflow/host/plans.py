@@ -10,6 +10,7 @@ from bext_workflow.model.graph import graph_diff, policy_diff
 from bext_workflow.model.json import JsonObject, loads
 from bext_workflow.plugin.registry import Plugin, Registry, Served
 from bext_workflow.ports.store import RunRow, Store
+from bext_workflow.service.transactional import transaction_faults
 
 _FORGOTTEN = "what it was is not known any more"
 
@@ -77,6 +78,11 @@ class RegistryPlans:
         for (id_, version), served in self._registry.served.items():
             body, own = write_definition(served.definition), served.definition
             await self._store.save_definition(id_, version, own.digest, own.policy, body)
+
+    def refuse_without_transaction(self) -> None:
+        """Raises `DefinitionError` if transactional steps are served that could not be (semantics §6)."""
+        for where, reason, mend in transaction_faults(self._registry, self._store):
+            raise DefinitionError(f"workflow {where}: {reason}", mend=mend)
 
     async def refuse_changed_graphs(self) -> None:
         """Raises `DefinitionError` if live runs began with another graph under a served id and version (P49)."""

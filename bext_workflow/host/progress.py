@@ -9,18 +9,22 @@ from msgspec.structs import replace
 
 from bext_workflow.core.decide import Decision, decide
 from bext_workflow.core.inbox import take
-from bext_workflow.core.input import Finished, Input, Lost, PolicyMoved
+from bext_workflow.core.input import Finished, Input, Lost, PolicyMoved, Withdrawn
 from bext_workflow.core.state import Phase, State
 from bext_workflow.core.work import wake_at
 from bext_workflow.host.appending import append_of, index_of
 from bext_workflow.host.patience import patiently
 from bext_workflow.host.reports import report
 from bext_workflow.host.shop import Shop
+from bext_workflow.host.transactions import Attempted, BrokenOff
 from bext_workflow.plugin.registry import Plugin
 from bext_workflow.ports.store import Committed, InboxRow, Index, LeaseLost, Loaded, Refused, Stale
 
 KEEP_MS = 1_000
 """A run whose next work is further away than this is not kept in memory (semantics §8)."""
+
+
+_MOST_LET_DOWN = 10
 
 
 class LostLease(Exception):
@@ -58,6 +62,7 @@ class Progress:
         self._fence = held.fence
         self._index = held.index
         self._inbox = held.inbox
+        self._let_down = 0
         self.state = held.state
         self.news = bool(held.acts)
         """Acts have arrived that are not in the state yet."""
@@ -87,15 +92,19 @@ class Progress:
             raise RuntimeError(f"the store refused {type(given).__name__}: {result.reason}")
         return isinstance(result, Committed)
 
-    async def conclude(self, given: Input) -> None:
+    async def conclude(self, given: Input, attempted: Attempted | None = None) -> None:
         """Decides what follows from what has happened; the acts that have arrived meanwhile come first.
 
-        Raises `LostLease`.
+        If its step has completed, what was `attempted` in a transaction is committed with that. Raises `LostLease`,
+        and `BrokenOff`.
         """
         while True:
             now = self._shop.clock.now()
             decision = decide(self.state, given, now=now, jitter=self._shop.chance.jitter())
-            match await self.commit(decision, now):
+            if attempted is not None and not attempted.commits(given, decision.events):
+                await attempted.end()
+                attempted = None
+            match await self.commit(decision, now, attempted=attempted):
                 case Committed():
                     return
                 case Stale():
@@ -104,6 +113,28 @@ class Progress:
                     given = replace(given, end=Lost(reason=f"the store refused the result: {reason}"))
                 case Refused(reason=reason):
                     raise RuntimeError(f"the store refused {type(given).__name__}: {reason}")
+
+    async def conclude_attempted(self, given: Input, attempted: Attempted) -> None:
+        """`conclude`, for a call that had a transaction. One that the database has let down is to be made again.
+
+        A step that brings the database down each time would be made again for ever: some time it has failed.
+        """
+        if not isinstance(given, Finished):
+            raise TypeError(f"{given!r} is not of an attempt")
+        let_down = attempted.broken and isinstance(given.end, Lost)
+        if let_down and self._let_down >= _MOST_LET_DOWN:
+            given, let_down = replace(given, end=replace(given.end, transient=True)), False
+        if not let_down:
+            try:
+                await self.conclude(given, attempted)
+            except BrokenOff:
+                let_down = True
+        self._let_down = self._let_down + 1 if let_down else 0
+        if let_down:
+            await attempted.end()
+            await self._shop.transactions.again()
+            if self.state.branch(given.branch).phase is Phase.STARTED:
+                await self.conclude(Withdrawn(branch=given.branch))
 
     async def take_acts(self, *, may_park: bool = True) -> None:
         """Reads the inbox, decides what follows, commits it; again, if more has arrived by then.
@@ -121,7 +152,9 @@ class Progress:
             if not decision.events or isinstance(await self.commit(decision, now, may_park=may_park), Committed):
                 return
 
-    async def commit(self, decision: Decision, at: int, *, may_park: bool = True) -> Committed | Stale | Refused:
+    async def commit(
+        self, decision: Decision, at: int, *, may_park: bool = True, attempted: Attempted | None = None
+    ) -> Committed | Stale | Refused:
         """Makes the decision durable; gives the run back with it if nothing is due for a while."""
         after = decision.state
         # While the run is owned its due time says nothing, and an index entry that stays costs nothing.
@@ -131,7 +164,7 @@ class Progress:
             wake = wake_at(after)
             if wake is None or wake - at > KEEP_MS or (self._shop.draining.is_set() and not started(after)):
                 index = index_of(after, wake_at=wake, release=True)
-        return await self._append(decision, index, at)
+        return await self._append(decision, index, at, attempted)
 
     async def give_back(self, *, wake_at_ms: int | None) -> Committed | Stale | Refused:
         """Lets go of the run as it stands, to be claimed from `wake_at_ms` on."""
@@ -147,7 +180,9 @@ class Progress:
         """What is new of the run."""
         return await patiently(self._shop.clock, lambda: self._shop.store.load(self._rid, after=self.state.seq))
 
-    async def _append(self, decision: Decision, index: Index, at: int) -> Committed | Stale | Refused:
+    async def _append(
+        self, decision: Decision, index: Index, at: int, attempted: Attempted | None = None
+    ) -> Committed | Stale | Refused:
         append = append_of(
             self.state,
             decision,
@@ -161,7 +196,7 @@ class Progress:
         deliveries = self._shop.outbox.deliveries_of(self.state, decision, append.asked, at)
         if deliveries:
             append = replace(append, deliveries=deliveries)
-        result = await self._shop.committer.commit(append)
+        result = await (self._shop.committer if attempted is None else attempted).commit(append)
         match result:
             case Committed():
                 self._accept(decision, index)

@@ -14,6 +14,7 @@ from bext_workflow.host.invoke import Invoker
 from bext_workflow.host.lease import Lease
 from bext_workflow.host.outbox import Outbox
 from bext_workflow.host.threads import Threads
+from bext_workflow.host.transactions import Transactions
 from bext_workflow.host.trouble import Trouble
 from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.ports.clock import Chance, Clock
@@ -37,6 +38,7 @@ class Shop(msgspec.Struct, frozen=True, kw_only=True):
     committer: Committer
     invoker: Invoker
     threads: Threads
+    transactions: Transactions
     deadlines: Deadlines
     clock: Clock
     chance: Chance

@@ -11,6 +11,7 @@ from bext_workflow.model.context import ContextView, Layers, copy_json
 from bext_workflow.model.json import Json
 from bext_workflow.model.run import Beat, Completed, Mint, WorkflowRun
 from bext_workflow.model.status import Call, WorkflowStatus
+from bext_workflow.model.transaction import Transact
 
 
 def of(
@@ -19,9 +20,12 @@ def of(
     *,
     mint: Mint | None = None,
     beat: Beat | None = None,
+    transact: Transact | None = None,
 ) -> WorkflowRun:
     """The snapshot for the action's call; `mint` is for calls of steps, `beat` for those of undos too."""
     match action:
+        case Execute() if transact is not None:
+            return replace(_for_step(state, action, mint, beat), transact=transact)
         case Execute():
             return _for_step(state, action, mint, beat)
         case Verify() if action.call is Call.STEP:

@@ -118,7 +118,7 @@ def read_definition(body: bytes) -> WorkflowDefinition:
 
 
 def _with_default_retry_on(step: StepDefinition, default: tuple[str, ...]) -> StepDefinition:
-    if step.retry_on is not None or not step.idempotent or not default:
+    if step.retry_on is not None or not step.repeatable or not default:
         return step
     return msgspec.structs.replace(step, retry_on=default)
 

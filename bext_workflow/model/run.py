@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import TypeAlias
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from bext_workflow.errors import DefinitionError
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.status import WorkflowStatus
+from bext_workflow.model.transaction import Database, Transact
 
 
 class Completed(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +82,7 @@ class WorkflowRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     heartbeat_detail: Json = None
     beat: Beat | None = None
     mint: Mint | None = None
+    transact: Transact | None = None
 
     def heartbeat(self, detail: Json = None) -> None:
         """Says that the attempt is alive, and how far it has come: at most 4 KiB of JSON.
@@ -105,6 +108,25 @@ class WorkflowRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         if self.mint is None:
             raise DefinitionError("wait tokens are made by a host", mend="ask for them in run_step")
         return self.mint(step)
+
+    @property
+    def transactional(self) -> bool:
+        """Whether this call has a transaction."""
+        return self.transact is not None
+
+    def transaction(self) -> AbstractAsyncContextManager[Database]:
+        """A connection inside the transaction of this step's own checkpoint: `async with run.transaction() as db`.
+
+        What is done there is durable with the checkpoint of Continue or Wait, or it never was: Retry, Fail, a raised
+        error, a time-out and a crash roll it back. The block may be entered again; an error that leaves it fails the
+        attempt, whatever is returned then. Raises `DefinitionError` in a call that is not of a transactional step.
+        """
+        if self.transact is None:
+            raise DefinitionError(
+                f"step {self.step!r} has no transaction here",
+                mend="declare it transactional = true, and use run.transaction() in run_step only",
+            )
+        return self.transact()
 
     @property
     def completed_steps(self) -> tuple[str, ...]:

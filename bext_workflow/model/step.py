@@ -28,8 +28,9 @@ class StepDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     `timeout_ms` bounds one attempt (0: no bound); in a step that states `heartbeat_ms`, each heartbeat moves its end to
     so much later, at least. `next` replaces the fall-through to the following step; `branches` are the further names
-    that an outcome may choose. `retry_on` of None takes the workflow's. `workflow`: the step is a run of that workflow,
-    a child of this one.
+    that an outcome may choose. `retry_on` of None takes the workflow's. `transactional`: the step acts by
+    `run.transaction()` alone, so that it has acted if, and only if, its checkpoint is there. `workflow`: the step is a
+    run of that workflow, a child of this one.
     """
 
     name: str
@@ -37,6 +38,7 @@ class StepDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     retries: RetryPolicy = RetryPolicy()
     retry_on: tuple[str, ...] | None = None
     idempotent: bool = True
+    transactional: bool = False
     timeout_ms: int = 60_000
     heartbeat_ms: int = 0
     next: str | tuple[str, ...] | None = None
@@ -55,7 +57,7 @@ class StepDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     def __post_init__(self) -> None:
         if not is_name(self.name) or self.name == END:
             raise DefinitionError(f"{self.name!r} cannot name a step", mend=f'use {NAME_RULE}; "{END}" is reserved')
-        if self.retry_on and not self.idempotent:
+        if self.retry_on and not self.repeatable:
             raise DefinitionError(
                 f"step {self.name!r} has retry_on and idempotent = false",
                 mend="an unknown end of a step that is not idempotent is never retried: drop one of the two",
@@ -76,6 +78,11 @@ class StepDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             raise DefinitionError(f"step {self.name!r}: max_visits is {self.max_visits}", mend="at least 1")
 
     @property
+    def repeatable(self) -> bool:
+        """Whether an attempt of which nothing is known may be made again."""
+        return self.idempotent or self.transactional
+
+    @property
     def waits(self) -> bool:
         """Whether the step does nothing but wait: there is nothing to undo of it."""
         return self.wait is not None or self.sleep_ms > 0
@@ -87,7 +94,7 @@ class StepDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     def should_retry(self, error: BaseException, attempt: int) -> bool:
         """Whether another attempt follows when `error` ended number `attempt` (semantics §2, §3)."""
-        return self.idempotent and attempt < self.retries.max_attempts and self.is_transient(error_names(error))
+        return self.repeatable and attempt < self.retries.max_attempts and self.is_transient(error_names(error))
 
     def is_transient(self, names: Collection[str]) -> bool:
         """Whether an error with these class names (see `error_names`) is worth another attempt."""
@@ -116,6 +123,7 @@ def graph_of(step: StepDefinition) -> JsonObject:
         graph["map"] = msgspec.to_builtins(step.map)
     flags = {
         "idempotent": (step.idempotent, True),
+        "transactional": (step.transactional, False),
         "pivot": (step.pivot, False),
         "compensate_on_failure": (step.compensate_on_failure, False),
         "undo_idempotent": (step.undo_idempotent, True),

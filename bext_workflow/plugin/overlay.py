@@ -15,7 +15,12 @@ from bext_workflow.model.definition import StepDefinition, WorkflowDefinition
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.wait import ApprovalDefinition, WaitDefinition
 
-_MAY_NOT_CHANGE_FROM: dict[str, bool] = {"idempotent": False, "pivot": True, "compensate_on_failure": True}
+_MAY_NOT_CHANGE_FROM: dict[str, bool] = {
+    "idempotent": False,
+    "transactional": False,
+    "pivot": True,
+    "compensate_on_failure": True,
+}
 """What a plugin's author asserts about a step's effects; a config may only be stricter."""
 
 
@@ -23,6 +28,7 @@ OF_RUN_STEP: dict[str, Json] = {
     "retries": None,
     "retry_on": None,
     "idempotent": True,
+    "transactional": False,
     "timeout_ms": None,
     "heartbeat_ms": None,
     "branches": None,

@@ -341,7 +341,6 @@ class TestKeys:
             *(
                 (steps(f"{{ name = 'a', {key} = 1 }}"), f"plugins[0].workflows[0].steps[0].{key}")
                 for key in (
-                    "transactional",
                     "rate",
                     "on_incident",
                 )

@@ -75,6 +75,8 @@ def _ways(step: StepDefinition) -> Iterator[str]:
 def _flags(step: StepDefinition) -> Iterator[str]:
     if not step.idempotent:
         yield "not idempotent"
+    if step.transactional:
+        yield "transactional"
     if step.pivot:
         yield "pivot"
     if step.compensate_on_failure:

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
+from types import ModuleType
 
 import asyncpg
 import msgspec
@@ -34,18 +35,22 @@ store = "{url}"
 name = "workflow-pg"
 
 [[plugins]]
-name = "effects"
+name = "{plugin}"
 """
 
 
 class Fleet(Place):
-    """Hosts with the plugin `effects` over the store of `url`; `settings` are those of `[host]`."""
+    """Hosts with a plugin, a module of that name with a `plugin` in it, over the store of `url`.
 
-    def __init__(self, folder: Path, url: str, **settings: int) -> None:
+    `settings` are those of `[host]`.
+    """
+
+    def __init__(self, folder: Path, url: str, plugin: ModuleType = effects, **settings: int) -> None:
         lines = "\n".join(f"{name} = {value}" for name, value in settings.items())
-        super().__init__(folder, _CONFIG.format(url=url, settings=lines))
-        shutil.copy(effects.__file__, self.site)
-        install(self.site, "test-effects", effects="effects:plugin")
+        name = plugin.__name__.rpartition(".")[2]
+        super().__init__(folder, _CONFIG.format(url=url, settings=lines, plugin=name))
+        shutil.copy(str(plugin.__file__), self.site)
+        install(self.site, f"test-{name}", **{name: f"{name}:plugin"})
         self.url = url
         self._noted = self.folder / effects.CALLS
 
@@ -100,7 +105,9 @@ def orders(count: int, **more: Json) -> dict[str, JsonObject]:
     }
 
 
-async def acknowledged(hosts: Sequence[str], wanted: Mapping[str, JsonObject]) -> dict[str, JsonObject]:
+async def acknowledged(
+    hosts: Sequence[str], wanted: Mapping[str, JsonObject], workflow: str = "errand"
+) -> dict[str, JsonObject]:
     """The ids of the runs, each with its context, once all hosts together have acknowledged every start.
 
     A start that was not acknowledged is sent again with its key, to the next host, as a careful client does.
@@ -111,7 +118,7 @@ async def acknowledged(hosts: Sequence[str], wanted: Mapping[str, JsonObject]) -
     async def send() -> None:
         while waiting:
             key, context = waiting.pop()
-            begun[await _start(hosts, key, context)] = context
+            begun[await _start(hosts, key, context, workflow)] = context
 
     async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
         for _ in range(_AT_ONCE):
@@ -119,8 +126,8 @@ async def acknowledged(hosts: Sequence[str], wanted: Mapping[str, JsonObject]) -
     return begun
 
 
-async def _start(hosts: Sequence[str], key: str, context: JsonObject) -> str:
-    request = StartRequest(workflow="errand", context=context, key=key)
+async def _start(hosts: Sequence[str], key: str, context: JsonObject, workflow: str) -> str:
+    request = StartRequest(workflow=workflow, context=context, key=key)
     turn = hash(key) + os.getpid()
     while True:
         turn += 1

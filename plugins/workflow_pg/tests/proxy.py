@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from asyncio import StreamReader, StreamWriter
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from enum import Enum
 from struct import unpack
@@ -18,7 +18,16 @@ import msgspec
 
 from bext_workflow_pg.store import queries
 
-_FILES = ("acts.sql", "claims.sql", "reading.sql", "schedules.sql", "schema.sql", "verdict.sql", "write.sql")
+_FILES = (
+    "acts.sql",
+    "claims.sql",
+    "reading.sql",
+    "schedules.sql",
+    "schema.sql",
+    "stepping.sql",
+    "verdict.sql",
+    "write.sql",
+)
 _NAMES = {statement: name for file in _FILES for name, statement in queries.load(file).items()}
 _SSL_REQUEST = 80877103
 _LOST = (OSError, asyncio.IncompleteReadError)
@@ -33,11 +42,15 @@ class Loss(Enum):
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """The `nth` exchange of that name, and how it gets lost. One that is late is held until `Proxy.release`."""
+    """The `nth` exchange of that name, and how it gets lost. One that is late is held until `Proxy.release`.
+
+    `behind`: counts only on a connection that has had an exchange of this name before.
+    """
 
     name: str
     nth: int
     loss: Loss
+    behind: str = ""
 
 
 class Proxy:
@@ -71,10 +84,12 @@ class Proxy:
         for link in list(self._links):
             link.abort()
 
-    def next(self, name: str) -> Cut | None:
-        """The cut, if it is due at this exchange."""
-        self.exchanges[name] += 1
+    def next(self, name: str, had: Collection[str]) -> Cut | None:
+        """The cut, if it is due at this exchange; `had` are those that its connection has had before."""
         cut = self._cut
+        if cut is not None and cut.behind and cut.behind not in had:
+            return None
+        self.exchanges[name] += 1
         if cut is None or cut.name != name or cut.nth != self.exchanges[name]:
             return None
         self._cut, self.has_cut = None, True
@@ -107,6 +122,7 @@ class _Link:
         self._server, self._to_server = server, to_server
         self._statements: dict[bytes, str] = {}
         self._drops_answer = False
+        self._had: set[str] = set()
         self._answered = asyncio.Event()
 
     async def run(self) -> None:
@@ -166,7 +182,8 @@ class _Link:
         if self._proxy.delay_s:
             await asyncio.sleep(self._proxy.delay_s)
         await self._proxy.flowing.wait()
-        cut = self._proxy.next(name)
+        cut = self._proxy.next(name, self._had)
+        self._had.add(name)
         match None if cut is None else cut.loss:
             case Loss.BEFORE:
                 self.abort()
@@ -197,7 +214,8 @@ async def _message(reader: StreamReader) -> tuple[bytes, bytes]:
 
 
 def _named(statement: str) -> str:
-    return _NAMES.get(statement.removesuffix(";"), " ".join(statement.split()[:2]))
+    bare = statement.removesuffix(";")
+    return _NAMES.get(bare, " ".join(bare.split()[:2]))
 
 
 @asynccontextmanager

@@ -31,7 +31,17 @@ def test_the_other_policy_says_everything_that_is_no_graph_otherwise() -> None:
     """So that the test above leaves nothing out: what is not changed here is graph, or a name."""
     plain = StepDefinition(name="a", timeout_ms=1)
     same = [name for name in plain.__struct_fields__ if getattr(_step(plain), name) == getattr(plain, name)]
-    graph = ["idempotent", "next", "join", "map", "branches", "compensate_on_failure", "undo_idempotent", "pivot"]
+    graph = [
+        "idempotent",
+        "transactional",
+        "next",
+        "join",
+        "map",
+        "branches",
+        "compensate_on_failure",
+        "undo_idempotent",
+        "pivot",
+    ]
     assert same == ["name", *graph, "wait", "sleep_ms", "workflow"]
 
 

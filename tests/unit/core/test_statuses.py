@@ -39,6 +39,7 @@ from bext_workflow.core.input import (
     Told,
     Undone,
     Verified,
+    Withdrawn,
 )
 from bext_workflow.core.state import Branch, Phase, State
 from bext_workflow.core.work import Begin, Execute, wake_at
@@ -70,6 +71,7 @@ GRID = """
 Begun         x       .       .        .          .           .          .         .       .
 Intended      .       x       x        x          x           x          x         x       x
 Finished      .       x       .        x          .           .          .         .       .
+Withdrawn     .       x       .        x          .           .          .         .       .
 Beaten        .       x       -        -          -           -          -         -       -
 Verified      .       x       .        x          x           .          .         .       .
 Opened        .       x       .        .          .           .          .         .       .
@@ -186,6 +188,7 @@ SPECIAL: dict[tuple[WorkflowStatus, str], Callable[[], State]] = {
     (WorkflowStatus.RUNNING, "TimerDue"): lambda: _beside(_ended_once().state),
     (WorkflowStatus.WAITING, "Settled"): lambda: _stopped(_ended_once().run(parked("go"))),
     (WorkflowStatus.SUSPENDED, "Finished"): _paused_in_a_call,
+    (WorkflowStatus.SUSPENDED, "Withdrawn"): _paused_in_a_call,
     (WorkflowStatus.SUSPENDED, "Verified"): lambda: _paused(Saga(plan(charge(), verifies=True)).run(RAISED)),
     (WorkflowStatus.SUSPENDED, "TimerDue"): lambda: _beside(_ended_once().run(RAISED).state),
     (WorkflowStatus.SUSPENDED, "Settled"): lambda: _beside(_stopped(_ended_once().run(RAISED))),
@@ -216,6 +219,7 @@ INPUTS: dict[str, Callable[[State], Input]] = {
     "Begun": lambda _: Begun(),
     "Intended": lambda state: Intended(call=_call(state)),
     "Finished": lambda _: Finished(branch=0, end=done()),
+    "Withdrawn": lambda _: Withdrawn(branch=0),
     "Beaten": lambda _: Beaten(branch=0, step="b", visit=1, detail={"copied": 7}),
     "Verified": lambda state: Verified(call=_call(state), answer=Unknown()),
     "Settled": lambda state: Settled(branch=len(state.branches) - 1),

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
+from msgspec.structs import replace
+
 from bext_workflow import (
     RetryPolicy,
     StepDefinition,
@@ -27,7 +29,7 @@ from bext_workflow_pg.ledger import Ledger
 from bext_workflow_pg.opening import open_ledger, open_store
 from bext_workflow_pg.order import read_order
 from bext_workflow_pg.rehearsal import rehearse_checkout
-from bext_workflow_pg.settings import ledger_location
+from bext_workflow_pg.settings import in_store, ledger_location
 
 CHECKOUT = WorkflowDefinition(
     id="checkout",
@@ -52,6 +54,9 @@ CHECKOUT = WorkflowDefinition(
     ),
 )
 
+TRANSACTIONAL = replace(CHECKOUT, steps=tuple(replace(step, transactional=True) for step in CHECKOUT.steps))
+"""The same where the ledger is in the database of the store: each step acts with its checkpoint, or not at all."""
+
 
 class CheckoutPlugin:
     """The hooks. `open_ledger` is called with the ledger's location when the host starts."""
@@ -59,6 +64,7 @@ class CheckoutPlugin:
     def __init__(self, open_ledger: Callable[[str], Awaitable[Ledger]] = open_ledger) -> None:
         self._open_ledger = open_ledger
         self._location: str | None = None
+        self._checkout = CHECKOUT
         self._ledger: Ledger | None = None
 
     @property
@@ -74,6 +80,7 @@ class CheckoutPlugin:
     @hookimpl
     def configure(self, config: Mapping[str, Json], host: HostInfo) -> None:
         self._location = ledger_location(config, host)
+        self._checkout = TRANSACTIONAL if in_store(self._location, host.store) else CHECKOUT
 
     @hookimpl
     @asynccontextmanager
@@ -97,7 +104,7 @@ class CheckoutPlugin:
 
     @hookimpl
     def definitions(self) -> list[WorkflowDefinition]:
-        return [CHECKOUT]
+        return [self._checkout]
 
     @hookimpl
     async def run_step(self, run: WorkflowRun, step_name: str) -> StepOutcome:
@@ -132,7 +139,8 @@ class CheckoutPlugin:
         try:
             order = read_order(run.context)
             sandbox.warehouse(order.sku, run.attempt)
-            reservation = await self.ledger.reserve(run.idempotency_key, order)
+            async with self._ledger_for(run) as ledger:
+                reservation = await ledger.reserve(run.idempotency_key, order)
         except Transient as error:
             return StepOutcome.Retry(after_ms=500, reason=str(error))
         except Refused as error:
@@ -143,7 +151,8 @@ class CheckoutPlugin:
         try:
             order = read_order(run.context)
             sandbox.card_network(order.payment_method, run.attempt)
-            charge = await self.ledger.charge(run.idempotency_key, order)
+            async with self._ledger_for(run) as ledger:
+                charge = await ledger.charge(run.idempotency_key, order)
         except Transient as error:
             return StepOutcome.Retry(reason=str(error))
         except Refused as error:
@@ -154,12 +163,22 @@ class CheckoutPlugin:
         try:
             order = read_order(run.context)
             sandbox.mail_server(order.email)
-            receipt = await self.ledger.send(run.idempotency_key, order)
+            async with self._ledger_for(run) as ledger:
+                receipt = await ledger.send(run.idempotency_key, order)
         except Transient as error:
             return StepOutcome.Retry(reason=str(error))
         except Refused as error:
             return StepOutcome.Fail(str(error), compensate=True)  # Refund, then release.
         return StepOutcome.Continue({"receipt_id": receipt.id})
+
+    @asynccontextmanager
+    async def _ledger_for(self, run: WorkflowRun) -> AsyncIterator[Ledger]:
+        """The ledger; in the transaction of the step's own checkpoint, if it has one."""
+        if run.transactional:
+            async with run.transaction() as database:
+                yield self.ledger.within(database)
+        else:
+            yield self.ledger
 
     async def _release_stock(self, run: WorkflowRun) -> None:
         sandbox.warehouse_return(run.context.get("sku"), run.attempt)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
-from bext_workflow_pg import rules, sql
-from bext_workflow_pg.books import Books, Entry, Kind
+from bext_workflow.model.transaction import Database
+from bext_workflow_pg import sql
 from bext_workflow_pg.errors import NotALedger, Transient, Unreachable
-from bext_workflow_pg.order import Order
+from bext_workflow_pg.ledger import Ledger
 from bext_workflow_pg.rules import Rule
 from bext_workflow_pg.store import place, schema
 from bext_workflow_pg.store.connections import Connection, Lending, connect, in_transaction, lend
@@ -18,7 +19,7 @@ T = TypeVar("T")
 CONNECTIONS = 8
 
 
-class PostgresLedger:
+class PostgresLedger(Ledger):
     """`Ledger` over connections of its own, in the schema that the URL's `search_path` leads to."""
 
     def __init__(self, lending: Lending) -> None:
@@ -34,36 +35,24 @@ class PostgresLedger:
         """A ledger that exists, for `books`. Raises `Unreachable`, or `NotALedger`."""
         return cls(await _reach(url, make=False))
 
-    async def reserve(self, key: str, order: Order) -> Entry:
-        return await self._do(rules.reserve(key, order), key)
+    async def carry_out(self, rule: Rule[T], *keys: str) -> T:
+        return await self._transaction(rule, keys)
 
-    async def charge(self, key: str, order: Order) -> Entry:
-        return await self._do(rules.charge(key, order), key)
+    async def look_up(self, rule: Rule[T]) -> T:
+        return await self._transaction(rule, (), begin="BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
-    async def send(self, key: str, order: Order) -> Entry:
-        return await self._do(rules.send(key, order), key)
-
-    async def release(self, key: str, *, of: str, reservation_id: str | None = None) -> Entry:
-        return await self._do(rules.undo(key, Kind.RELEASE, of, reservation_id), key, of)
-
-    async def refund(self, key: str, *, of: str, charge_id: str | None = None) -> Entry:
-        return await self._do(rules.undo(key, Kind.REFUND, of, charge_id), key, of)
-
-    async def calls(self, key: str) -> int:
-        return await self._do(rules.calls(key))
-
-    async def books(self) -> Books:
-        return await self._do(rules.books(), begin="BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    def within(self, database: Database) -> Ledger:
+        return LedgerWithin(database)
 
     async def close(self) -> None:
         await self._lending.close()
 
-    async def _do(self, rule: Rule[T], *keys: str, begin: str | None = None) -> T:
+    async def _transaction(self, rule: Rule[T], keys: Sequence[str], begin: str | None = None) -> T:
         done = False
 
         async def job(connection: Connection) -> T:
             nonlocal done
-            result = await carry_out(connection, rule, *keys)
+            result = await _carried_out(connection, rule, keys)
             done = True
             return result
 
@@ -75,7 +64,23 @@ class PostgresLedger:
             raise Transient(f"the ledger does not answer: {error}") from error
 
 
-async def carry_out(connection: Connection, rule: Rule[T], *keys: str) -> T:
+class LedgerWithin(Ledger):
+    """`Ledger` in a transaction of the host's: what the database says of it goes to the host."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def carry_out(self, rule: Rule[T], *keys: str) -> T:
+        return await _carried_out(self._database, rule, keys)
+
+    async def look_up(self, rule: Rule[T]) -> T:
+        return await _carried_out(self._database, rule, ())
+
+    async def close(self) -> None:
+        """The transaction is not this one's to end."""
+
+
+async def _carried_out(connection: Database, rule: Rule[T], keys: Sequence[str]) -> T:
     """Does it in the transaction that the connection is in. Whoever uses one of these keys too comes before or after.
 
     Without that an effect and its undo could each miss the other.

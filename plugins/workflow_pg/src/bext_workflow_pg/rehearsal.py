@@ -51,8 +51,8 @@ class RehearsedLedger(SqliteLedger):
         """The end of the run."""
         self._close()
 
-    def _carry_out(self, rule: Rule[T], begin: str) -> T:
-        result = super()._carry_out(rule, begin)
+    def _run(self, rule: Rule[T], begin: str) -> T:
+        result = super()._run(rule, begin)
         if isinstance(result, Entry):
             self._take_down(result)
         return result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from urllib.parse import parse_qs, urlsplit
 
 from bext_workflow.model.json import Json
 from bext_workflow.plugin.hookspecs import HostInfo
@@ -28,6 +29,22 @@ def ledger_location(config: Mapping[str, Json], host: HostInfo) -> str:
     if not isinstance(ledger, str) or not ledger:
         raise ValueError(f'ledger is {ledger!r}: it must be a path or ":memory:"')
     return ledger if ledger == MEMORY else str(host.data_dir / ledger)
+
+
+def in_store(location: str, store: str) -> bool:
+    """Whether a ledger is surely in the database, and the schema, that the URL of the store leads to too."""
+    if not (is_postgres(location) and is_postgres(store)):
+        return False
+    try:
+        return _whereabouts(location) == _whereabouts(store)
+    except ValueError:
+        return False
+
+
+def _whereabouts(url: str) -> tuple[object, ...]:
+    parts = urlsplit(url)
+    schema = parse_qs(parts.query).get("search_path")
+    return parts.username, parts.hostname, parts.port or 5432, parts.path, schema
 
 
 def _database(config: Mapping[str, Json]) -> str:

@@ -9,17 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from bext_workflow_pg import rules
-from bext_workflow_pg.books import Books, Entry, Kind
 from bext_workflow_pg.database import open_database, open_for_reading
 from bext_workflow_pg.errors import Transient, Unreachable
-from bext_workflow_pg.order import Order
+from bext_workflow_pg.ledger import Ledger
 from bext_workflow_pg.rules import Rule
 
 T = TypeVar("T")
 
 
-class SqliteLedger:
+class SqliteLedger(Ledger):
     """`Ledger` over a connection, which one thread at a time uses."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
@@ -36,35 +34,18 @@ class SqliteLedger:
         """A ledger that exists, for `books`."""
         return cls(open_for_reading(location))
 
-    async def reserve(self, key: str, order: Order) -> Entry:
-        return await self._do(rules.reserve(key, order))
+    async def carry_out(self, rule: Rule[T], *keys: str) -> T:
+        """In a thread: the loop of the host goes on while the disk writes."""
+        del keys  # one transaction at a time is written
+        return await asyncio.to_thread(self._run, rule, "BEGIN IMMEDIATE")
 
-    async def charge(self, key: str, order: Order) -> Entry:
-        return await self._do(rules.charge(key, order))
-
-    async def send(self, key: str, order: Order) -> Entry:
-        return await self._do(rules.send(key, order))
-
-    async def release(self, key: str, *, of: str, reservation_id: str | None = None) -> Entry:
-        return await self._do(rules.undo(key, Kind.RELEASE, of, reservation_id))
-
-    async def refund(self, key: str, *, of: str, charge_id: str | None = None) -> Entry:
-        return await self._do(rules.undo(key, Kind.REFUND, of, charge_id))
-
-    async def calls(self, key: str) -> int:
-        return await self._do(rules.calls(key), "BEGIN")
-
-    async def books(self) -> Books:
-        return await self._do(rules.books(), "BEGIN")
+    async def look_up(self, rule: Rule[T]) -> T:
+        return await asyncio.to_thread(self._run, rule, "BEGIN")
 
     async def close(self) -> None:
         await asyncio.to_thread(self._close)
 
-    async def _do(self, rule: Rule[T], begin: str = "BEGIN IMMEDIATE") -> T:
-        """In a thread: the loop of the host goes on while the disk writes."""
-        return await asyncio.to_thread(self._carry_out, rule, begin)
-
-    def _carry_out(self, rule: Rule[T], begin: str) -> T:
+    def _run(self, rule: Rule[T], begin: str) -> T:
         with self._transaction(begin):
             statement = next(rule)
             while True:

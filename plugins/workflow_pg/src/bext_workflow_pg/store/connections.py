@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeAlias, TypeVar
 
 import asyncpg
@@ -84,6 +84,10 @@ class Lending:
                 return await in_transaction(connection, "BEGIN READ ONLY", job)
             return await job(connection)
 
+    def lent(self) -> AbstractAsyncContextManager[Connection]:
+        """A connection for as long as the block lasts."""
+        return self._lent()
+
     async def close(self) -> None:
         try:
             async with asyncio.timeout(CLOSE_S):
@@ -111,18 +115,22 @@ async def connect(url: str) -> asyncpg.Connection:
     )
 
 
-async def lend(url: str, terms: Terms, *, most: int) -> Lending:
-    """Connections to be lent. Where sessions are pooled no statement is prepared for later."""
+async def lend(url: str, terms: Terms, *, most: int, for_steps: bool = False) -> Lending:
+    """Connections to be lent. Where sessions are pooled no statement is prepared for later.
+
+    `for_steps`: whoever borrows one makes statements of any kind, and bounds them himself.
+    """
+    settings = {} if terms.pooled or for_steps else terms.settings
     pool = await asyncpg.create_pool(
         url,
         min_size=0,
         max_size=most,
         max_inactive_connection_lifetime=_IDLE_S,
         timeout=CONNECT_S,
-        command_timeout=COMMAND_S,
+        command_timeout=None if for_steps else COMMAND_S,
         statement_cache_size=0 if terms.pooled else _STATEMENTS,
         reset=_keep,
-        server_settings={"application_name": _APPLICATION, **({} if terms.pooled else terms.settings)},
+        server_settings={"application_name": _APPLICATION, **settings},
     )
     return Lending(pool, terms)
 

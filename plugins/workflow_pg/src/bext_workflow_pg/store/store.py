@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from typing import TypeVar
 
@@ -30,18 +30,21 @@ from bext_workflow.ports.store import (
     ScheduleRow,
 )
 from bext_workflow.ports.tokens import AmendTokens, TokenRow
+from bext_workflow.ports.transactional import StepTransaction
 from bext_workflow.ports.webhooks import AmendDelivery, AmendWebhooks, DeliveryFilter, DeliveryRow, WebhookRow
 from bext_workflow_pg.store import acts, claims, place, reading, schedules, schema, tokens, webhooks
 from bext_workflow_pg.store.claims import Taken
-from bext_workflow_pg.store.connections import Connection, Lending, connect, lend
+from bext_workflow_pg.store.connections import Connection, Lending, Terms, connect, lend
 from bext_workflow_pg.store.faults import STORE_FAULTS, unavailable
 from bext_workflow_pg.store.schema import Surroundings
+from bext_workflow_pg.store.stepping import PostgresStepTransaction
 from bext_workflow_pg.store.wakeups import Wakeups
 from bext_workflow_pg.store.write import beat, write
 
 T = TypeVar("T")
 
 WRITERS = 2
+STEPS = 16
 _OTHERS = 6
 
 _WOKEN = Profile(poll_ms=5_000, writers=WRITERS, shared=True)
@@ -54,8 +57,9 @@ class _Open(msgspec.Struct, frozen=True):
 
     commits: Lending
     others: Lending
+    steps: Lending
     wakeups: Wakeups
-    pooled: bool
+    terms: Terms
 
 
 class PostgresStore:
@@ -70,7 +74,7 @@ class PostgresStore:
 
     @property
     def profile(self) -> Profile:
-        return _UNTOLD if self._open is not None and self._open.pooled else _WOKEN
+        return _UNTOLD if self._open is not None and self._open.terms.pooled else _WOKEN
 
     async def schema(self) -> Schema:
         return Schema((await self._look_around(migrate=False)).found, schema.LATEST)
@@ -81,8 +85,9 @@ class PostgresStore:
         self._open = _Open(
             commits=await lend(self._url, around.terms, most=WRITERS),
             others=await lend(self._url, around.terms, most=_OTHERS),
+            steps=await lend(self._url, around.terms, most=STEPS, for_steps=True),
             wakeups=Wakeups(around.channel),
-            pooled=around.terms.pooled,
+            terms=around.terms,
         )
 
     async def close(self) -> None:
@@ -90,6 +95,7 @@ class PostgresStore:
         if now is not None:
             await now.commits.close()
             await now.others.close()
+            await now.steps.close()
 
     async def ping(self) -> None:
         await self._write(beat)
@@ -110,7 +116,7 @@ class PostgresStore:
 
     async def listen(self, hear: Hear) -> None:
         now = self._at_work()
-        if not now.pooled:
+        if not now.terms.pooled:
             await now.wakeups.listen(self._url, hear)
 
     # Runs, for their driver
@@ -119,6 +125,24 @@ class PostgresStore:
         now = self._at_work()
         with self._told():
             return await write(now.commits, now.wakeups, batch)
+
+    @property
+    def step_transactions(self) -> int:
+        return STEPS
+
+    async def begin(self, *, timeout_ms: int) -> StepTransaction:
+        now = self._at_work()
+        lent = AsyncExitStack()
+        with self._told():
+            connection = await lent.enter_async_context(now.steps.lent())
+            transaction = PostgresStepTransaction(connection, lent, now.others, now.wakeups, self._place)
+            try:
+                await transaction.begin(now.terms.synchronous_commit, timeout_ms)
+            except BaseException:
+                connection.terminate()
+                await lent.aclose()
+                raise
+        return transaction
 
     async def claim(
         self,

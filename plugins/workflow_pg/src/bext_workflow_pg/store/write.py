@@ -45,6 +45,13 @@ async def write(lending: Lending, wakeups: Wakeups, batch: Sequence[Member]) -> 
     return [results[place] for place in range(len(batch))]
 
 
+async def change_with(connection: Connection, wakeups: Wakeups, append: Append) -> None:
+    """What an append that holds brings with it, beside its run's row and its journal."""
+    await _change_the_rest(connection, [append])
+    if _due_for_others(append):
+        await wakeups.tell(connection, None)
+
+
 async def beat(connection: Connection) -> None:
     """Writes something, down to the disk, that changes nothing."""
     await connection.fetchval(_SQL["beat"])
