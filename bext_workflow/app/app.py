@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager, redirect_stdout
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, redirect_stdout
 from pathlib import Path
 
-from bext_workflow.app.parts import Parts, assemble, isolate, load
+from bext_workflow.app.parts import Parts, assemble, isolate, load, open_store
 from bext_workflow.app.reach import reach
 from bext_workflow.checks import check_live, examine, make_report, plan_versions, store_findings, transaction_findings
-from bext_workflow.config import effective, load_config
+from bext_workflow.config import effective, load_config, shown_store
 from bext_workflow.errors import BextError
 from bext_workflow.faces.cli.scaffold import scaffold
 from bext_workflow.host.clock import SystemClock
@@ -18,6 +18,7 @@ from bext_workflow.model.definition import WorkflowDefinition, read_definition
 from bext_workflow.model.json import JsonObject
 from bext_workflow.ports.clock import Clock
 from bext_workflow.ports.hosting import Schema
+from bext_workflow.service.copying import copy_store
 from bext_workflow.service.proof import Proof, ProofOptions
 from bext_workflow.service.wiring import (
     Finding,
@@ -25,6 +26,7 @@ from bext_workflow.service.wiring import (
     Reached,
     Report,
     ServeOptions,
+    StoreCopy,
     StoreState,
     StoreStatus,
     Target,
@@ -79,6 +81,16 @@ class App:
         await parts.store.open(migrate=True)
         await parts.store.close()
         return _status(parts, await parts.store.schema())
+
+    async def copy_store(self, target: Target, to: str) -> StoreCopy:
+        parts = load(target.config, degraded=True, clock=self._clock)
+        new = open_store(to, parts.config, parts.registry)
+        async with AsyncExitStack() as stack:
+            for store, migrate in ((parts.store, False), (new, True)):
+                await store.open(migrate=migrate)
+                stack.push_async_callback(store.close)
+            rows = await copy_store(parts.store, new)
+        return StoreCopy(store=parts.config.shown_store, to=shown_store(to), rows=dict(rows))
 
     async def serve(self, target: Target, options: ServeOptions) -> None:
         # The HTTP stack is what costs most to import, and only this command needs it.

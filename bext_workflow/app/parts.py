@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from bext_workflow.config import Config, load_config
+from bext_workflow.config import Config, load_config, shown_store
 from bext_workflow.errors import ConfigError
 from bext_workflow.host.clock import SystemChance
 from bext_workflow.host.host import Host, HostSettings
@@ -129,7 +129,7 @@ def assemble(config: Config, registry: Registry, clock: Clock) -> Parts:
     return Parts(
         config=config,
         registry=registry,
-        store=_store(config, registry),
+        store=open_store(config.store, config, registry),
         clock=clock,
         chance=SystemChance(),
     )
@@ -143,16 +143,17 @@ def os_user() -> str:
         return f"uid {os.getuid()}"
 
 
-def _store(config: Config, registry: Registry) -> Store:
-    if config.store.startswith(f"{SCHEME}:"):
-        return from_url(config.store, config.folder)
+def open_store(url: str, config: Config, registry: Registry) -> Store:
+    """The store of a URL, not opened yet. Raises `ConfigError` if nothing opens it."""
+    if url.startswith(f"{SCHEME}:"):
+        return from_url(url, config.folder)
     for plugin in registry.plugins:
         if plugin.open_store is not None:
-            store = plugin.open_store(config.store)
+            store = plugin.open_store(url)
             if isinstance(store, Store):
                 return store
     raise ConfigError(
-        f"no plugin opens the store {config.shown_store!r}",
+        f"no plugin opens the store {shown_store(url)!r}",
         file=str(config.file),
         path="host.store",
         mend='use "sqlite:bext.db", or add the plugin that serves this scheme, inline',

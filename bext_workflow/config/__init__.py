@@ -5,7 +5,7 @@ from __future__ import annotations
 from bext_workflow.config.loading import Config, effective, load_config
 from bext_workflow.config.problems import ConfigProblems
 from bext_workflow.config.reading import FILE_NAME, find_config
-from bext_workflow.config.values import Address, parse_listen
+from bext_workflow.config.values import Address, parse_listen, shown_store
 
 __all__ = [
     "FILE_NAME",
@@ -16,4 +16,5 @@ __all__ = [
     "find_config",
     "load_config",
     "parse_listen",
+    "shown_store",
 ]

@@ -103,6 +103,14 @@ class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
     state: StoreState
 
 
+class StoreCopy(msgspec.Struct, frozen=True, kw_only=True):
+    """What `db copy` has done: so many rows of each table went over from `store`."""
+
+    store: str
+    to: str
+    rows: dict[str, int]
+
+
 class Reached(Protocol):
     """A service that a command may call. `url` is None when it acts straight on the store."""
 
@@ -147,6 +155,9 @@ class Wiring(Protocol):
 
     async def store_status(self, target: Target) -> StoreStatus:
         """Looks at the store's schema, and changes nothing. Raises `StoreUnavailable`."""
+
+    async def copy_store(self, target: Target, to: str) -> StoreCopy:
+        """Copies all that the store keeps into that of the URL `to`, which is made. Raises `Conflict`: see there."""
 
     async def migrate_store(self, target: Target) -> StoreStatus:
         """Brings the store's schema up to date. Raises `NotMigrated` if it is newer than this program."""

@@ -73,6 +73,7 @@ from bext_workflow.service.wiring import (
     Reached,
     Report,
     ServeOptions,
+    StoreCopy,
     StoreState,
     StoreStatus,
     Target,
@@ -508,6 +509,10 @@ class ShelfWiring:
     async def store_status(self, target: Target) -> StoreStatus:
         self.targets.append(target)
         return STORE
+
+    async def copy_store(self, target: Target, to: str) -> StoreCopy:
+        self.targets.append(target)
+        return StoreCopy(store=STORE.store, to=to, rows={"runs": 3, "journal": 12})
 
     async def migrate_store(self, target: Target) -> StoreStatus:
         self.targets.append(target)

@@ -42,6 +42,7 @@ from tests.unit.cli_support import (
     PROOF,
     RUN,
     STEP,
+    STORE,
     WAIT,
     WAITING,
     Shelf,
@@ -724,6 +725,20 @@ def test_serve_hands_on_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (options.listen, options.concurrency, options.drain_timeout_ms) == ("127.0.0.1:0", 3, 2_000)
     assert (options.migrate, options.degraded, options.ready_file) == (True, True, Path("r.json"))
     assert options.verbosity == 2
+
+
+def test_a_copy_tells_what_went_over(capfd: Captured) -> None:
+    words = ["db", "copy", "--to", "postgresql://db/bext"]
+    assert call(Shelf(), *words, "-o", "json") == 0
+    assert json.loads(capfd.readouterr().out) == {
+        "store": STORE.store,
+        "to": "postgresql://db/bext",
+        "rows": {"runs": 3, "journal": 12},
+    }
+    assert call(Shelf(), *words, "-o", "table") == 0
+    lines = [line.split() for line in capfd.readouterr().out.splitlines()]
+    assert lines[-2:] == [["runs", "3"], ["journal", "12"]]
+    assert call(Shelf(), "db", "copy") == 2
 
 
 @pytest.mark.parametrize(("severity", "code"), [(Severity.ERROR, 3), (Severity.WARNING, 0)])

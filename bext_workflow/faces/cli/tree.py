@@ -132,6 +132,7 @@ _DB = LazyGroup(
     children={
         "status": Lazy(f"{_HERE}.db:status", "Show whether the store's schema is the one that this program speaks."),
         "migrate": Lazy(f"{_HERE}.db:migrate", "Bring the store's schema up to date, or make it."),
+        "copy": Lazy(f"{_HERE}.db:copy", "Copy everything into another store, such as from SQLite to PostgreSQL."),
     },
 )
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import platform
 import sqlite3
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from bext_workflow.model.status import IncidentKind
 from bext_workflow.ports.audit import ALL, AuditEntry, AuditFilter, AuditRow
+from bext_workflow.ports.copying import KEPT, Page
 from bext_workflow.ports.hosting import Hear, Profile, Schema
 from bext_workflow.ports.store import (
     Amend,
@@ -30,7 +34,7 @@ from bext_workflow.ports.store import (
 )
 from bext_workflow.ports.tokens import AmendTokens, TokenRow
 from bext_workflow.ports.webhooks import AmendDelivery, AmendWebhooks, DeliveryFilter, DeliveryRow, WebhookRow
-from bext_workflow.stores.sqlite import acts, claims, reading, schedules, schema, tokens, webhooks
+from bext_workflow.stores.sqlite import acts, claims, copying, reading, schedules, schema, tokens, webhooks
 from bext_workflow.stores.sqlite.connection import open_reader, open_writer
 from bext_workflow.stores.sqlite.faults import unavailable
 from bext_workflow.stores.sqlite.seat import FileSeat, MemorySeat, Seat
@@ -247,6 +251,39 @@ class SqliteStore:
 
     async def live_digests(self) -> Sequence[tuple[str, int, str, int]]:
         return await self._read(reading.live_digests)
+
+    # All of it
+
+    async def dump(self) -> AsyncGenerator[Page, None]:
+        async with self._seated():
+            await self._read(copying.begin)
+            try:
+                for table in KEPT:
+                    cursor = await self._read(partial(copying.rows_of, table=table))
+                    while rows := await self._read(partial(copying.page_of, cursor=cursor)):
+                        yield Page(table, rows)
+            finally:
+                await self._read(copying.roll_back)
+
+    async def fill(self, pages: AsyncIterator[Page]) -> None:
+        async with self._seated():
+            try:
+                await self._write(partial(copying.begin_load, place=self._place))
+                async for page in pages:
+                    await self._write(partial(copying.take, page=page))
+                await self._write(copying.end_load)
+            finally:
+                await self._write(copying.roll_back)
+
+    @asynccontextmanager
+    async def _seated(self) -> AsyncIterator[None]:
+        """Has the driver's seat, so that no host takes it meanwhile. Raises `StoreBusy`."""
+        seat = HostRow(host_id="copy", pid=os.getpid(), hostname=platform.node(), started_at=0)
+        await self.join(seat)
+        try:
+            yield
+        finally:
+            await self.leave(seat.host_id)
 
     def _connect(self) -> sqlite3.Connection:
         connection = open_writer(self.path)

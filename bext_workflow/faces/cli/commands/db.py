@@ -1,4 +1,4 @@
-"""`db status|migrate`."""
+"""`db status|migrate|copy`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bext_workflow.faces.cli.context import Session
 from bext_workflow.faces.cli.options import Command
 
 if TYPE_CHECKING:
-    from bext_workflow.service.wiring import StoreStatus, Target
+    from bext_workflow.service.wiring import StoreCopy, StoreStatus, Target
 
 _COLOURS = {"ready": "green", "empty": "yellow", "older": "yellow", "newer": "red"}
 
@@ -35,6 +35,31 @@ def migrate(session: Session) -> None:
     Several at once do it once; one that is cut off is gone on with by the next.
     """
     _show(session, "db migrate", session.wiring.migrate_store)
+
+
+@click.command(cls=Command)
+@click.option("--to", required=True, metavar="URL", help="The other store, such as postgresql://USER@HOST/DATABASE.")
+@click.pass_obj
+def copy(session: Session, to: str) -> None:
+    """Copy everything into another store, such as from SQLite to PostgreSQL.
+
+    Definitions, live and ended runs, signals, timers, incidents, approvals, schedules, start keys, tokens and the audit
+    go over, in one transaction: all of it, or nothing. Stop the hosts first. The tables of the other store are made;
+    one that holds something is refused. Then name it in host.store, and serve.
+    """
+    target = session.local_target("db copy")
+
+    async def copied() -> StoreCopy:
+        return await session.wiring.copy_store(target, to)
+
+    done = session.run(copied)
+    session.output.show(
+        done,
+        lambda screen: screen.fields(
+            [("store", Cell(done.store)), ("to", Cell(done.to, "bold"))]
+            + [(table, Cell(str(count))) for table, count in done.rows.items()]
+        ),
+    )
 
 
 def _show(session: Session, what: str, look: Callable[[Target], Awaitable[StoreStatus]]) -> None:

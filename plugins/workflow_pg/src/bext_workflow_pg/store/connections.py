@@ -56,6 +56,11 @@ class Terms(msgspec.Struct, frozen=True):
             return "BEGIN"
         return "; ".join(["BEGIN", *(f"SET LOCAL {name} = '{value}'" for name, value in self.settings.items())])
 
+    @property
+    def begin_long(self) -> str:
+        """How a write begins that may take as long as it takes."""
+        return f"BEGIN; SET LOCAL synchronous_commit = '{self.synchronous_commit}'"
+
 
 class Lending:
     """Up to so many connections, opened when they are needed. Raises what asyncpg raises."""

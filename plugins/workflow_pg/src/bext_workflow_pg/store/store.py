@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
 from functools import partial
 from typing import TypeVar
 
+import asyncpg
 import msgspec
 
 from bext_workflow.errors import ConfigError, StoreUnavailable
 from bext_workflow.model.status import IncidentKind
 from bext_workflow.ports.audit import ALL, AuditEntry, AuditFilter, AuditRow
+from bext_workflow.ports.copying import Page
 from bext_workflow.ports.hosting import Hear, Profile, Schema
 from bext_workflow.ports.store import (
     Amend,
@@ -32,9 +34,9 @@ from bext_workflow.ports.store import (
 from bext_workflow.ports.tokens import AmendTokens, TokenRow
 from bext_workflow.ports.transactional import StepTransaction
 from bext_workflow.ports.webhooks import AmendDelivery, AmendWebhooks, DeliveryFilter, DeliveryRow, WebhookRow
-from bext_workflow_pg.store import acts, claims, place, reading, schedules, schema, tokens, webhooks
+from bext_workflow_pg.store import acts, claims, copying, place, reading, schedules, schema, tokens, webhooks
 from bext_workflow_pg.store.claims import Taken
-from bext_workflow_pg.store.connections import Connection, Lending, Terms, connect, lend
+from bext_workflow_pg.store.connections import Connection, Lending, Terms, connect, in_transaction, lend
 from bext_workflow_pg.store.faults import STORE_FAULTS, unavailable
 from bext_workflow_pg.store.schema import Surroundings
 from bext_workflow_pg.store.stepping import PostgresStepTransaction
@@ -305,6 +307,28 @@ class PostgresStore:
 
     async def live_digests(self) -> Sequence[tuple[str, int, str, int]]:
         return await self._read(reading.live_digests)
+
+    # All of it
+
+    async def dump(self) -> AsyncGenerator[Page, None]:
+        async with self._own_connection() as connection, aclosing(copying.dump(connection)) as pages:
+            async for page in pages:
+                yield page
+
+    async def fill(self, pages: AsyncIterator[Page]) -> None:
+        terms = self._at_work().terms
+        take = partial(copying.fill, pages=pages, place=self._place)
+        async with self._own_connection() as connection:
+            await in_transaction(connection, terms.begin_long, take)
+
+    @asynccontextmanager
+    async def _own_connection(self) -> AsyncIterator[asyncpg.Connection]:
+        with self._told():
+            connection = await connect(self._url)
+            try:
+                yield connection
+            finally:
+                connection.terminate()
 
     async def _look_around(self, *, migrate: bool) -> Surroundings:
         """Looks at the server and the schema, and brings that up to date if it is told to."""
