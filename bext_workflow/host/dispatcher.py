@@ -234,14 +234,13 @@ class Dispatcher:
         A commit whose answer was lost may go through when it has been given up; and no other host takes a run whose
         owner lives. Whether an earlier owner had begun something is not known then.
         """
-        for rid in await self._shop.store.owned(self._shop.lease.host_id):
-            if rid in self._active:
+        for rid, run_id in await self._shop.store.owned(self._shop.lease.host_id):
+            if rid in self._active or run_id in self._starting:
                 continue
+            # From here on nobody but this task could begin to drive it, so what is read now holds.
             loaded = await self._shop.store.load(rid)
-            run = loaded.run
-            mine = run.owner == self._shop.lease.host_id and run.run_id not in self._starting
-            if mine and rid not in self._active and self._may_claim():
-                await self._take_up(Claimed(loaded, orphan=run.fence > 1))
+            if loaded.run.owner == self._shop.lease.host_id and self._may_claim():
+                await self._take_up(Claimed(loaded, orphan=loaded.run.fence > 1))
 
     async def _take_up(self, claimed: Claimed) -> None:
         """Launches a driver. A run that cannot be read harms nobody else: it is said, and tried again later."""

@@ -397,8 +397,8 @@ class Store(Outgoing, Protocol):
     async def with_acts(self, owner: str) -> Sequence[int]:
         """The rids of `owner`'s runs that have acts in their inbox."""
 
-    async def owned(self, owner: str) -> Sequence[int]:
-        """The rids of `owner`'s runs."""
+    async def owned(self, owner: str) -> Sequence[tuple[int, str]]:
+        """The rids and run ids of `owner`'s runs."""
 
     async def load(self, rid: int, *, after: int = 0) -> Loaded:
         """The run with its events after seq `after` and its whole inbox. Raises `NotFound`."""

@@ -82,8 +82,8 @@ def with_acts(connection: sqlite3.Connection, owner: str) -> Sequence[int]:
     return [rid for (rid,) in connection.execute(_SQL["with_acts"], (owner,))]
 
 
-def owned(connection: sqlite3.Connection, owner: str) -> Sequence[int]:
-    return [rid for (rid,) in connection.execute(_SQL["owned"], (owner,))]
+def owned(connection: sqlite3.Connection, owner: str) -> Sequence[tuple[int, str]]:
+    return [(rid, run_id) for rid, run_id in connection.execute(_SQL["owned"], (owner,))]
 
 
 def _json(values: Collection[object]) -> str:

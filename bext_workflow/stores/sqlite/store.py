@@ -135,7 +135,7 @@ class SqliteStore:
     async def with_acts(self, owner: str) -> Sequence[int]:
         return await self._write(partial(claims.with_acts, owner=owner))
 
-    async def owned(self, owner: str) -> Sequence[int]:
+    async def owned(self, owner: str) -> Sequence[tuple[int, str]]:
         return await self._write(partial(claims.owned, owner=owner))
 
     async def load(self, rid: int, *, after: int = 0) -> Loaded:

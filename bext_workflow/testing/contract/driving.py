@@ -291,7 +291,7 @@ class DrivingContract(StoreCase):
         )
         await committed(store, following(back, index=ended()))
 
-        assert list(await store.owned("host-a")) == [one.rid, two.rid]
+        assert list(await store.owned("host-a")) == [(one.rid, one.run_id), (two.rid, two.run_id)]
         assert list(await other.owned("host-c")) == []
 
     async def test_with_acts_names_the_owners_runs_that_have_any(self, store: Store) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -15,10 +16,10 @@ from bext_workflow.model.outcome import StepOutcome
 from bext_workflow.model.run import WorkflowRun
 from bext_workflow.model.status import IncidentKind, WorkflowStatus
 from bext_workflow.ports import telemetry as names
-from bext_workflow.ports.store import Append, Create, LeaseLost, Member, Refused, Result
+from bext_workflow.ports.store import Append, Create, LeaseLost, Loaded, Member, Refused, Result
 from bext_workflow.service.protocols import RunQuery
 from bext_workflow.testing.clock import FakeClock
-from tests.integration.host.rigged import TROUBLE
+from tests.integration.host.rigged import TROUBLE, RiggedStore
 from tests.integration.host.support import (
     Calls,
     desk,
@@ -276,3 +277,50 @@ async def test_a_start_that_comes_through_when_it_has_been_given_up_is_driven() 
         assert (await hosted.settled(late)).status is WorkflowStatus.COMPLETED
         assert [run.run_id for run in calls.runs] == [first, first, late, late]
         assert "recovered" not in await hosted.kinds(late)
+
+
+class SlowReader(RiggedStore):
+    """What it reads of a run while it is `slow` is old when it arrives. `asked`: it has said what a host owns."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.slow = False
+        self.asked = asyncio.Event()
+        self.may_answer = asyncio.Event()
+
+    async def owned(self, owner: str) -> Sequence[tuple[int, str]]:
+        owned = await super().owned(owner)
+        self.asked.set()
+        return owned
+
+    async def load(self, rid: int, *, after: int = 0) -> Loaded:
+        slow, loaded = self.slow, await super().load(rid, after=after)
+        if slow:
+            await self.may_answer.wait()
+        return loaded
+
+
+async def test_a_run_whose_start_is_about_to_be_answered_gets_one_driver() -> None:
+    """P1: the host looks at what it owns just when it is durable; what it reads then is old when the run has ended."""
+    calls, store = Calls(), SlowReader()
+    await store.open(migrate=True)
+    async with hosting(saga(calls), store=store) as hosted:
+
+        async def look(write: int, after: bool) -> None:
+            if (write, after) == (1, True):
+                store.asked.clear()
+                store.slow = True
+                hosted.host._dispatcher._sweep_at = 0.0
+                hosted.host.wake()
+                await store.asked.wait()
+                await hosted.quiet()
+                store.slow = False
+
+        store.around = look
+        run_id = await hosted.start()
+        await hosted.reaches(run_id, WorkflowStatus.COMPLETED)
+        store.may_answer.set()
+        await hosted.quiet()
+    await store.close()
+
+    assert calls.made == ["pack", "ship"]

@@ -85,4 +85,4 @@ SELECT * FROM hosts WHERE host_id = ?;
 
 -- The first condition is that of the index.
 -- name: owned
-SELECT rid FROM runs WHERE owner IS NOT NULL AND owner = ? ORDER BY rid;
+SELECT rid, run_id FROM runs WHERE owner IS NOT NULL AND owner = ? ORDER BY rid;

@@ -92,8 +92,8 @@ async def with_acts(connection: Connection, owner: str) -> Sequence[int]:
     return [rid for (rid,) in await connection.fetch(_SQL["with_acts"], owner)]
 
 
-async def owned(connection: Connection, owner: str) -> Sequence[int]:
-    return [rid for (rid,) in await connection.fetch(_SQL["owned"], owner)]
+async def owned(connection: Connection, owner: str) -> Sequence[tuple[int, str]]:
+    return [(rid, run_id) for rid, run_id in await connection.fetch(_SQL["owned"], owner)]
 
 
 def _columns(served: Collection[tuple[str, int]]) -> tuple[list[str], list[int]]:

@@ -149,4 +149,4 @@ WHERE run_id = ANY ($3::text[])
 SELECT DISTINCT inbox.rid FROM inbox JOIN runs ON runs.rid = inbox.rid WHERE runs.owner = $1 ORDER BY inbox.rid;
 
 -- name: owned
-SELECT rid FROM runs WHERE owner = $1 ORDER BY rid;
+SELECT rid, run_id FROM runs WHERE owner = $1 ORDER BY rid;
