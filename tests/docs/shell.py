@@ -41,13 +41,13 @@ class Said(NamedTuple):
 class Shell:
     """One folder, in which blocks run one after another and share their variables."""
 
-    def __init__(self, folder: Path, work: Path) -> None:
-        """`folder` is where commands run, `work` where the shell's own things are."""
+    def __init__(self, folder: Path, work: Path, **variables: str) -> None:
+        """`folder` is where commands run, `work` where the shell's own things are; `variables` are exported."""
         self.folder = folder
         self._ready = work / "ready.json"
         self._variables = work / "variables"
         self._variables.write_text("ORDER=\n", encoding="utf-8")
-        self._environment = _environment(work, self._ready)
+        self._environment = _environment(work, self._ready) | variables
 
     def __call__(self, block: str) -> Said:
         """Runs the lines as a person would type them, up to the first that fails; the code is the last one's."""
@@ -59,13 +59,17 @@ class Shell:
         return Said(done.returncode, done.stdout, done.stderr)
 
     @contextmanager
-    def serving(self, block: str) -> Iterator[None]:
-        """A block that runs until the host in it is stopped, or killed by somebody else."""
-        self._ready.unlink(missing_ok=True)
+    def serving(self, block: str, ready: str = "") -> Iterator[None]:
+        """A block that runs until the host in it is stopped, or killed by somebody else.
+
+        `ready`: the ready file that it names, if it names one.
+        """
+        tells = self.folder / ready if ready else self._ready
+        tells.unlink(missing_ok=True)
         with subprocess.Popen(
             ["bash", "-c", block], cwd=self.folder, env=self._environment, stderr=subprocess.PIPE, text=True
         ) as terminal:
-            pid = self._wait_for_host(terminal)
+            pid = self._wait_for_host(terminal, tells)
             try:
                 yield
             finally:
@@ -73,11 +77,11 @@ class Shell:
                     os.kill(pid, signal.SIGTERM)
                 terminal.communicate(timeout=_START_S)
 
-    def _wait_for_host(self, terminal: subprocess.Popen[str]) -> int:
+    def _wait_for_host(self, terminal: subprocess.Popen[str], tells: Path) -> int:
         until = time.monotonic() + _START_S
         while terminal.poll() is None and time.monotonic() < until:
-            if self._ready.exists():
-                pid: int = json.loads(self._ready.read_text(encoding="utf-8"))["pid"]
+            if tells.exists():
+                pid: int = json.loads(tells.read_text(encoding="utf-8"))["pid"]
                 return pid
             time.sleep(0.01)
         terminal.kill()

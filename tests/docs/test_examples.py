@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import sqlite3
@@ -13,6 +14,8 @@ import pytest
 import bext_workflow
 from bext_workflow.model.view import RunView
 from bext_workflow.stores.sqlite.store import SqliteStore
+from plugins.workflow_pg.tests.databases import ask, at, fresh_database
+from plugins.workflow_pg.tests.server import any_server, free_port
 from tests.docs.pages import DOCS, PAGES, README, ROOT, Block, blocks, marked
 from tests.docs.shell import Said, Shell
 
@@ -161,9 +164,39 @@ async def test_the_backup_of_the_operations_guide(shell: Shell) -> None:
         copy.close()
 
 
+@pytest.mark.tier("ci")
+async def test_two_hosts_of_the_operations_guide(tmp_path: Path) -> None:
+    """P35: orders over one database; one host is killed, and the other goes on with its run."""
+    folder, work = tmp_path / "place", tmp_path / "work"
+    folder.mkdir()
+    work.mkdir()
+    with any_server() as server:
+        async with fresh_database(server) as database:
+            url = at(server, database=database)
+            await asyncio.to_thread(_two_hosts, Shell(folder, work, DATABASE_URL=url), free_port(), free_port())
+            assert await ask(url, "SELECT count(*) FROM journal WHERE kind = 'recovered'") == 1
+
+
+def _two_hosts(shell: Shell, one: int, two: int) -> None:
+    """The ports of the page may be somebody's."""
+    (shell.folder / "bext.config.toml").write_text(marked(OPERATIONS, "file: bext.config.toml"), encoding="utf-8")
+    first, second, takes_over = (
+        marked(OPERATIONS, f"run: {name}").replace("7421", str(one)).replace("7422", str(two))
+        for name in ("one", "two", "taken-over")
+    )
+    with shell.serving(second, "two.json"):
+        with shell.serving(first, "one.json"):
+            said = run(shell, "shared", OPERATIONS)
+            assert said.code == 10, said
+            assert re.findall(r"^status +(\w+)", said.out, re.MULTILINE) == ["COMPLETED", "COMPENSATED"]
+            assert shell(takes_over).code == 0
+        assert run(shell, "went-on", OPERATIONS).code == 0
+
+
 def test_no_block_is_marked_for_nothing() -> None:
     """Each mark of a page is one that the tests of this module know; `test_client_page` knows those of its own page."""
     known = {"serve", "success", "declined", "killed", "survived", "trips", "init", "backup"}
+    known |= {"one", "two", "shared", "taken-over", "went-on"}
     pages = [page for page in PAGES if page != DOCS / "client.md"]
     marks = {block.mark for page in pages for block in blocks(page) if block.mark}
     assert {mark.partition(": ")[2] for mark in marks if mark.startswith(("run: ", "shows: "))} == known
