@@ -193,10 +193,39 @@ def _two_hosts(shell: Shell, one: int, two: int) -> None:
         assert run(shell, "went-on", OPERATIONS).code == 0
 
 
+@pytest.mark.tier("ci")
+async def test_the_move_of_the_operations_guide(tmp_path: Path) -> None:
+    """A run that waits goes on over there, and none is driven twice."""
+    folder, work = tmp_path / "place", tmp_path / "work"
+    folder.mkdir()
+    work.mkdir()
+    config = (ROOT / "bext.config.toml").read_text(encoding="utf-8")
+    (folder / "bext.config.toml").write_text(config, encoding="utf-8")
+    with any_server() as server:
+        async with fresh_database(server) as database:
+            url = at(server, database=database)
+            await asyncio.to_thread(_move, Shell(folder, work, DATABASE_URL=url), config)
+            assert await ask(url, "SELECT count(*) FROM runs WHERE status = 'COMPLETED'") == 2
+
+
+def _move(shell: Shell, config: str) -> None:
+    order = marked(README, "run: success").splitlines()[0]
+    start = f'{order}\nbext-host runs start checkout --input "$ORDER"'
+    assert shell(f"{start} --key order-1 --wait").code == 0
+    assert shell(f"{start} --key order-2").code == 0
+    said = run(shell, "copy", OPERATIONS)
+    assert said.code == 0, said
+    assert {"runs 2", "start_keys 2"} <= stable(said.out)
+    assert shell(marked(OPERATIONS, "run: copy")).code == 5
+    moved = f'[host]\nstore = {{ env = "DATABASE_URL" }}\n{config}'
+    (shell.folder / "bext.config.toml").write_text(moved, encoding="utf-8")
+    assert shell(f"{start} --key order-2 --wait").code == 0
+
+
 def test_no_block_is_marked_for_nothing() -> None:
     """Each mark of a page is one that the tests of this module know; `test_client_page` knows those of its own page."""
     known = {"serve", "success", "declined", "killed", "survived", "trips", "init", "backup"}
-    known |= {"one", "two", "shared", "taken-over", "went-on"}
+    known |= {"one", "two", "shared", "taken-over", "went-on", "copy"}
     pages = [page for page in PAGES if page != DOCS / "client.md"]
     marks = {block.mark for page in pages for block in blocks(page) if block.mark}
     assert {mark.partition(": ")[2] for mark in marks if mark.startswith(("run: ", "shows: "))} == known
