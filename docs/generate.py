@@ -1,4 +1,5 @@
-"""Writes the parts of `docs/reference.md` that the code knows best, each between its two markers.
+"""Writes the parts of `docs/reference.md` that the code knows best, each between its two markers;
+and `docs/openapi.json`.
 
 python docs/generate.py             write them
 python docs/generate.py --check     change nothing; exit 1 if one is stale
@@ -6,7 +7,6 @@ python docs/generate.py --check     change nothing; exit 1 if one is stale
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import re
 import sys
@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import get_args
 
 import click
-import httpx
 import msgspec
 from pydantic.fields import FieldInfo
 
+from bext_workflow.app.openapi import describe_api
 from bext_workflow.checks import CODES
-from bext_workflow.client import HttpClient
 from bext_workflow.config.settings import (
     Approval,
     Host,
@@ -42,11 +41,8 @@ from bext_workflow.faces.cli.exits import Exit, of_error, of_status
 from bext_workflow.faces.cli.lazy import Lazy, LazyGroup
 from bext_workflow.faces.cli.options import GLOBALS
 from bext_workflow.faces.cli.tree import PROGRAM, root
-from bext_workflow.faces.http.app import Services, create_http_app
 from bext_workflow.faces.http.problem import TYPE_PREFIX, problem_of
-from bext_workflow.model.access import ANONYMOUS, Caller
 from bext_workflow.model.journal import KINDS
-from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.model.view import (
     AuditView,
@@ -70,6 +66,7 @@ from bext_workflow.plugin.hookspecs import WorkflowPlugin
 from bext_workflow.service.protocols import Acknowledged, CancelPlan, CreatedToken, CreatedWebhook, Readiness
 
 REFERENCE = Path(__file__).with_name("reference.md")
+OPENAPI = Path(__file__).with_name("openapi.json")
 
 TABLES: dict[str, type[Table]] = {
     "[host]": Host,
@@ -117,11 +114,18 @@ def main(arguments: Sequence[str]) -> int:
     before = REFERENCE.read_text(encoding="utf-8")
     after = renewed(before)
     if "--check" in arguments:
-        if after != before:
-            sys.stderr.write("docs/reference.md is stale: run python docs/generate.py\n")
-        return int(after != before)
+        stale = after != before or OPENAPI.read_text(encoding="utf-8") != openapi()
+        if stale:
+            sys.stderr.write("docs/reference.md or docs/openapi.json is stale: run python docs/generate.py\n")
+        return int(stale)
     REFERENCE.write_text(after, encoding="utf-8")
+    OPENAPI.write_text(openapi(), encoding="utf-8")
     return 0
+
+
+def openapi() -> str:
+    """What `bext-host openapi` prints."""
+    return msgspec.json.format(msgspec.json.encode(describe_api()), indent=2).decode() + "\n"
 
 
 def renewed(text: str) -> str:
@@ -268,7 +272,7 @@ def exits() -> str:
 
 def http() -> str:
     rows = []
-    for path, methods in _openapi()["paths"].items():
+    for path, methods in describe_api()["paths"].items():
         for method, operation in methods.items():
             query = ", ".join(f"`{one['name']}`" for one in operation.get("parameters", []) if one["in"] == "query")
             answers = ", ".join(sorted(code for code in operation["responses"] if code != "default"))
@@ -305,35 +309,6 @@ def _with_descendants(error: type[BextError]) -> Iterator[type[BextError]]:
             yield error
         for derived in error.__subclasses__():
             yield from _with_descendants(derived)
-
-
-class _Nobody:
-    """An access that is never asked."""
-
-    async def guarded(self) -> bool:
-        return False
-
-    async def caller(self, bearer: str | None) -> Caller:
-        return ANONYMOUS
-
-
-class _Ready:
-    """A host view that is never asked."""
-
-    def readiness(self) -> Readiness:
-        return Readiness(ready=True)
-
-
-def _openapi() -> JsonObject:
-    async def fetch() -> Json:
-        async with HttpClient("http://localhost", None) as never_called:
-            given = Services(*(never_called,) * 8, access=_Nobody(), host=_Ready())
-            app = create_http_app(given, metrics=str)
-            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as browser:
-                return (await browser.get("/openapi.json")).json()
-
-    document: JsonObject = asyncio.run(fetch())
-    return document
 
 
 # Journal, hooks, findings

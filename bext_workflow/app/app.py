@@ -92,6 +92,11 @@ class App:
             rows = await copy_store(parts.store, new)
         return StoreCopy(store=parts.config.shown_store, to=shown_store(to), rows=dict(rows))
 
+    def openapi(self) -> JsonObject:
+        from bext_workflow.app.openapi import describe_api
+
+        return describe_api()
+
     async def serve(self, target: Target, options: ServeOptions) -> None:
         # The HTTP stack is what costs most to import, and only this command needs it.
         from bext_workflow.app.serve import serve

@@ -49,6 +49,7 @@ from bext_workflow.service.acting import act_of_host
 from bext_workflow.service.catalog import Catalog
 from bext_workflow.service.definitions import Definitions
 from bext_workflow.service.engine import Serving, stands_still
+from bext_workflow.service.feed import Feed
 from bext_workflow.service.protocols import Readiness
 from bext_workflow.service.starting import NewRun, create_of
 
@@ -93,6 +94,7 @@ class Host:
         self._family = None if only is None else {only}
         self._definitions = Definitions(store, Catalog(registry), self)
         self.settlements = Settlements()
+        self.feed = Feed()
         self.drained = asyncio.Event()
         """Set once the host is to stop: by `drain`, or by itself when too many threads have leaked."""
         self.plans = RegistryPlans(registry, store)
@@ -121,6 +123,7 @@ class Host:
             adopt=self._adopt,
             mint=lambda key: wait_tokens.mint(self._signs_with, key),
             outbox=Outbox(store, chance),
+            feed=self.feed,
         )
         self._post = Post([ip_network(network) for network in settings.webhook_networks])
         self._courier = Courier(

@@ -216,6 +216,14 @@ class Progress:
         self._index = index
         self.released = index.release
         if decision.events:
+            self._shop.feed.tell(
+                run_id=self.state.run_id,
+                workflow=self.state.workflow,
+                status=self.state.status,
+                step=index.step,
+                seq=self.state.seq,
+                at=self.state.updated_at,
+            )
             report(self._shop, before, decision)
 
 

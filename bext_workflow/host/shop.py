@@ -21,6 +21,7 @@ from bext_workflow.ports.clock import Chance, Clock
 from bext_workflow.ports.store import Store
 from bext_workflow.ports.telemetry import Telemetry
 from bext_workflow.service.definitions import Definitions
+from bext_workflow.service.feed import Feed
 
 
 class Shop(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,3 +54,4 @@ class Shop(msgspec.Struct, frozen=True, kw_only=True):
     adopt: Callable[[str], None]
     mint: Callable[[str], str]
     outbox: Outbox
+    feed: Feed

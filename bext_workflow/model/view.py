@@ -184,6 +184,17 @@ class EventView(msgspec.Struct, frozen=True, kw_only=True):
     data: JsonObject
 
 
+class ChangeView(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an append has left a run; `seq` is the number of its last event."""
+
+    run_id: str
+    workflow: str
+    status: WorkflowStatus
+    step: str | None
+    seq: int
+    at: str
+
+
 class Resolution(msgspec.Struct, frozen=True, kw_only=True):
     """How an incident was answered."""
 

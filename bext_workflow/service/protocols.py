@@ -30,6 +30,7 @@ from bext_workflow.model.view import (
     WorkflowView,
 )
 from bext_workflow.model.webhook import DeliveryState, WebhookEvent
+from bext_workflow.service.feed import Feed
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 500
@@ -398,6 +399,14 @@ class Readiness(msgspec.Struct, frozen=True, kw_only=True):
 
 class HostView(Protocol):
     """The host as its own HTTP face sees it."""
+
+    @property
+    def host_id(self) -> str:
+        """Which host it is."""
+
+    @property
+    def feed(self) -> Feed:
+        """What it journals."""
 
     def readiness(self) -> Readiness:
         """From memory; never waits for the store."""

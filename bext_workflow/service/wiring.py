@@ -162,6 +162,9 @@ class Wiring(Protocol):
     async def migrate_store(self, target: Target) -> StoreStatus:
         """Brings the store's schema up to date. Raises `NotMigrated` if it is newer than this program."""
 
+    def openapi(self) -> JsonObject:
+        """The description of the HTTP API (OpenAPI 3.1)."""
+
     async def serve(self, target: Target, options: ServeOptions) -> None:
         """Runs the host until it is told to stop, then drains. Returns after a clean drain."""
 

@@ -29,7 +29,7 @@ from bext_workflow.plugin.hooks import ARGUMENTS
 from bext_workflow.ports import telemetry
 from bext_workflow.service.protocols import MAX_LIMIT
 from bext_workflow.service.service import MAX_KEY, MAX_TAGS
-from docs.generate import PARTS, REFERENCE, TABLES, renewed
+from docs.generate import OPENAPI, PARTS, REFERENCE, TABLES, openapi, renewed
 from tests.docs.pages import DOCS, ROOT, blocks, codes, prose, table_after
 
 LOG_EVENTS = {cells[0].strip("`"): cells for cells in table_after(REFERENCE, "## Log events")}
@@ -39,6 +39,10 @@ METRICS = {cells[0].strip("`"): cells for cells in table_after(REFERENCE, "## Me
 def test_the_generated_parts_are_those_of_the_code() -> None:
     text = REFERENCE.read_text(encoding="utf-8")
     assert renewed(text) == text, "run python docs/generate.py"
+
+
+def test_the_description_of_the_api_is_that_of_the_code() -> None:
+    assert OPENAPI.read_text(encoding="utf-8") == openapi(), "run python docs/generate.py"
 
 
 def test_a_part_without_a_place_is_an_error() -> None:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -672,6 +673,12 @@ def test_help_is_there_in_150_ms(tmp_path: Path) -> None:
         return os.times().elapsed - before
 
     assert min(one_call() for _ in range(7)) < 0.150
+
+
+def test_the_description_of_the_api_is_that_which_is_served(shop: Shop) -> None:
+    printed = shop("openapi").json
+    with shop.served() as url, urllib.request.urlopen(f"{url}/openapi.json", timeout=10) as served:
+        assert json.loads(served.read()) == printed
 
 
 def test_another_address_than_this_machines_needs_a_token_and_then_takes_it(shop: Shop) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -473,3 +474,17 @@ async def until_refused(client: HttpClient) -> str:
                 await client.workflows()
             except Unauthenticated as refused:
                 return refused.message
+
+
+async def test_a_run_is_followed_to_its_end_and_its_changes_are_told(tmp_path: Path) -> None:
+    async with hosted(tmp_path) as at, at.http.stream("GET", f"{API}/events/stream") as changes:
+        run = await at.order()
+        async with at.http.stream("GET", f"{API}/runs/{run.run_id}/events/stream") as stream:
+            told = [line.removeprefix("event: ") async for line in stream.aiter_lines() if line.startswith("event: ")]
+        journal = [event.kind for event in (await at.client.events(run.run_id)).items]
+        assert told == [*journal, "end"]
+
+        with anyio.fail_after(20):
+            async for line in changes.aiter_lines():
+                if line.startswith("data: ") and json.loads(line.removeprefix("data: "))["status"] == "COMPLETED":
+                    break

@@ -518,6 +518,9 @@ class ShelfWiring:
         self.targets.append(target)
         return replace(STORE, schema=2, state=StoreState.READY)
 
+    def openapi(self) -> JsonObject:
+        return {"openapi": "3.1.0", "paths": {}}
+
     async def serve(self, target: Target, options: ServeOptions) -> None:
         self.targets.append(target)
         self.served.append(options)

@@ -39,6 +39,7 @@ from bext_workflow.model.view import (
     WorkflowView,
 )
 from bext_workflow.model.webhook import DeliveryState, WebhookEvent
+from bext_workflow.service.feed import Feed
 from bext_workflow.service.protocols import (
     DEFAULT_FIRES,
     DEFAULT_LIMIT,
@@ -163,6 +164,9 @@ class MemoryService:
         self.driven = True
         self.reasons: list[str] = []
         self.waiting = anyio.Event()
+        self.host_id = "host-a"
+        self.feed = Feed(kept=3)
+        self.journal = 5
         self._runs: dict[str, RunView] = {}
         self._starts: dict[tuple[str, str], tuple[StartRequest, str]] = {}
         self._settled = anyio.Event()
@@ -205,7 +209,9 @@ class MemoryService:
 
     async def events(self, run_id: str, *, after: int = 0, limit: int = DEFAULT_LIMIT) -> Page[EventView]:
         self._ask("events", (run_id, after, limit))
-        every = [EventView(seq=seq, at=NOW, kind="step_completed", data={"seq": seq}) for seq in range(1, 6)]
+        every = [
+            EventView(seq=seq, at=NOW, kind="step_completed", data={"seq": seq}) for seq in range(1, self.journal + 1)
+        ]
         page = [event for event in every if event.seq > after][:limit]
         return Page(items=page, next_cursor=str(page[-1].seq) if page else None)
 

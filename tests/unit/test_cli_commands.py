@@ -250,6 +250,11 @@ def test_what_makes_no_token(words: list[str]) -> None:
     assert call(Shelf(), "tokens", "create", *words) == 2
 
 
+def test_the_description_of_the_api_is_printed(capfd: Captured) -> None:
+    assert call(Shelf(), "openapi") == 0
+    assert json.loads(capfd.readouterr().out) == {"openapi": "3.1.0", "paths": {}}
+
+
 def test_the_audit_is_listed_and_exported(capfd: Captured) -> None:
     shelf = Shelf()
     words = ["--run", "0193", "--by", "token:ci", "--act", "run.cancel", "--since", "2026-11-30T00:00:00Z"]

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
+from bext_workflow.faces.http.examples import EXAMPLES
+from bext_workflow.faces.http.openapi import SHAPES
 from bext_workflow.model.json import Json, JsonObject
 from tests.unit.http_support import MemoryService, app_over, body_of, requests_to
 
@@ -46,8 +49,30 @@ async def test_every_operation_has_a_schema_for_its_answer_and_for_its_problems(
         for status, response in operation["responses"].items():
             (media_type,) = response["content"]
             problem = status == "default" or int(status) >= 400
-            assert media_type == ("application/problem+json" if problem else "application/json"), (name, status)
+            plain = "text/event-stream" if name.endswith("/stream") else "application/json"
+            assert media_type == ("application/problem+json" if problem else plain), (name, status)
             assert response["content"][media_type]["schema"], (name, status)
+
+
+@pytest.mark.parametrize("shape", EXAMPLES, ids=lambda shape: shape.__name__)
+def test_an_example_is_one_of_its_shape(shape: type[msgspec.Struct]) -> None:
+    text = msgspec.json.encode(EXAMPLES[shape])
+    assert msgspec.to_builtins(msgspec.json.decode(text, type=shape)) == EXAMPLES[shape]
+
+
+async def test_every_shape_has_an_example(document: JsonObject) -> None:
+    shapes = {shape.__name__ for shape in SHAPES if isinstance(shape, type)}
+    shown = {name for name, schema in document["components"]["schemas"].items() if "examples" in schema}
+    assert shapes <= shown
+
+
+async def test_problems_are_named_by_their_types(document: JsonObject) -> None:
+    for name, operation in operations(document):
+        for status, response in operation["responses"].items():
+            if status.isdecimal() and int(status) >= 400 and "/readyz" not in name:
+                assert "urn:bext:problem:" in response["description"], (name, status)
+    conflict = document["paths"]["/api/v1/runs/{run_id}/cancel"]["post"]["responses"]["409"]["description"]
+    assert conflict == "Conflict: `urn:bext:problem:conflict`, `urn:bext:problem:store-busy`"
 
 
 async def test_operations_have_names_of_their_own(document: JsonObject) -> None:

@@ -167,6 +167,7 @@ root = LazyGroup(
         "webhooks": _WEBHOOKS,
         "db": _DB,
         "config": _CONFIG,
+        "openapi": Lazy(f"{_HERE}.openapi:openapi", "Print the description of the HTTP API."),
     },
     aliases={"run": "runs"},
 )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 from fastapi import Response
 
-_ALWAYS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+ALWAYS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
 def respond(
@@ -18,7 +18,7 @@ def respond(
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """A response with the headers that every answer carries."""
-    return Response(body, status, headers={**_ALWAYS, **(headers or {})}, media_type=media_type)
+    return Response(body, status, headers={**ALWAYS, **(headers or {})}, media_type=media_type)
 
 
 def answer(view: msgspec.Struct, status: int = 200, *, headers: Mapping[str, str] | None = None) -> Response:

@@ -24,6 +24,7 @@ from bext_workflow.faces.http.probes import ProbeRoutes
 from bext_workflow.faces.http.problem import MethodRefused, Unexpected, problem_response
 from bext_workflow.faces.http.runs import RunRoutes
 from bext_workflow.faces.http.schedules import ScheduleRoutes
+from bext_workflow.faces.http.streams import StreamRoutes
 from bext_workflow.faces.http.tokens import TokenRoutes
 from bext_workflow.faces.http.webhooks import WebhookRoutes
 from bext_workflow.service.protocols import (
@@ -80,11 +81,14 @@ def create_http_app(
     allowed_hosts: Collection[str] = (),
     max_body_bytes: int = MAX_BODY_BYTES,
 ) -> HttpApp:
-    """The face over what it is given. `allowed_hosts`: what a Host header may name besides loopback, without a port.
-
-    Raises `TypeError` for a route that does not say what it needs.
-    """
+    """The face over what it is given. `allowed_hosts`: what a Host header may name besides loopback, without a port."""
     polls = LongPolls()
+    app = described_app(given, polls, metrics=metrics)
+    return HttpApp(Guard(app, allowed_hosts=allowed_hosts, max_body_bytes=max_body_bytes), polls)
+
+
+def described_app(given: Services, polls: LongPolls, *, metrics: Callable[[], str]) -> Described:
+    """The routes and their description. Raises `TypeError` for a route that does not say what it needs."""
     resources = (
         RunRoutes(given.runs, given.operations, polls).router(),
         IncidentRoutes(given.operations).router(),
@@ -94,6 +98,7 @@ def create_http_app(
         TokenRoutes(given.tokens).router(),
         AuditRoutes(given.audit).router(),
         WebhookRoutes(given.webhooks).router(),
+        StreamRoutes(given.runs, given.host, given.access, polls).router(),
     )
     app = Described(
         title="bext-workflow",
@@ -110,7 +115,7 @@ def create_http_app(
     mount(ProbeRoutes(given.host, metrics).router())
     for kind in (BextError, HTTPException, Exception):
         app.add_exception_handler(kind, _on_error)
-    return HttpApp(Guard(app, allowed_hosts=allowed_hosts, max_body_bytes=max_body_bytes), polls)
+    return app
 
 
 async def _on_error(request: Request, error: Exception) -> Response:

@@ -9,13 +9,15 @@ import msgspec
 from fastapi import FastAPI, Response
 
 from bext_workflow.faces.http.access import SCHEME, declared
-from bext_workflow.faces.http.problem import MEDIA_TYPE, Problem
+from bext_workflow.faces.http.examples import EXAMPLES
+from bext_workflow.faces.http.problem import MEDIA_TYPE, TYPE_PREFIX, Problem, slugs_of
 from bext_workflow.faces.http.shapes import ForkBody, HoldBody, SignalBody, StartBody
 from bext_workflow.model.access import Right
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.view import (
     ApprovalView,
     AuditView,
+    ChangeView,
     DeliveryView,
     EventView,
     FireView,
@@ -48,11 +50,13 @@ SHAPES: Sequence[Json] = (
     Acknowledged,
     CancelPlan,
     CancelRequest,
+    ChangeView,
     CompleteRequest,
     CreatedToken,
     CreatedWebhook,
     DecideRequest,
     DeliveryView,
+    EventView,
     ForkBody,
     HoldBody,
     IncidentView,
@@ -102,8 +106,20 @@ _BEARER: JsonObject = {
     "description": "An access token, once there is one: `bext-host tokens create`. `x-bext-scope` says what it needs.",
 }
 
-_GATE = (401, 403, 429)
+_FRAMEWORKS_OWN: JsonObject = {
+    "description": "Validation Error",
+    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/HTTPValidationError"}}},
+}
+"""What FastAPI says of every route with a parameter, and never does here: parameters are read by `reading`."""
+
+_ALWAYS = (400, 421, 500)
+"""What any request may be answered, whatever it asks for."""
+
+_GATE = (401, 403, 429, 503)
 """What the gate may answer instead of the route."""
+
+_OF_BODIES = (413, 415, 422)
+"""What a body may be answered."""
 
 
 class Described(FastAPI):
@@ -111,7 +127,15 @@ class Described(FastAPI):
 
     def openapi(self) -> JsonObject:
         document = super().openapi()
-        document["components"] = {"schemas": _COMPONENTS, "securitySchemes": {SCHEME: _BEARER}}
+        for operation in (one for methods in document["paths"].values() for one in methods.values()):
+            if operation["responses"].get("422") == _FRAMEWORKS_OWN:
+                del operation["responses"]["422"]
+        shown = {shape.__name__: example for shape, example in EXAMPLES.items()}
+        schemas = {
+            name: {**schema, "examples": [shown[name]]} if name in shown else schema
+            for name, schema in _COMPONENTS.items()
+        }
+        document["components"] = {"schemas": schemas, "securitySchemes": {SCHEME: _BEARER}}
         return document
 
 
@@ -130,9 +154,7 @@ def documented(
 
     `needs`: what the caller must be allowed to do; None: anybody may ask. A route without it cannot be mounted.
     """
-    responses: dict[int | str, JsonObject] = {"default": _content("any other problem", Problem, MEDIA_TYPE)}
-    for code in (*problems, *(() if needs is None else _GATE)):
-        responses[code] = _content(HTTPStatus(code).phrase, Problem, MEDIA_TYPE)
+    responses = _refusals(needs, [*problems, *(_OF_BODIES if body is not None else ())])
     for code, shape in ((status, answer), *also):
         responses[code] = _content(HTTPStatus(code).phrase, shape)
     extra: JsonObject = {**declared(needs), "parameters": _parameters(query)}
@@ -147,10 +169,40 @@ def documented(
     }
 
 
+def documented_text(summary: str, media_type: str, *, needs: Right | None) -> JsonObject:
+    """As `documented`, of a route whose answer is no shape of the API."""
+    responses = _refusals(needs)
+    responses[200] = {"description": HTTPStatus.OK.phrase, "content": {media_type: {"schema": {}}}}
+    return {
+        "summary": summary,
+        "response_class": Response,
+        "responses": responses,
+        "openapi_extra": declared(needs),
+    }
+
+
 def keyed(described: JsonObject) -> JsonObject:
     """What `documented` gives, of a route that takes a start key."""
     extra = described["openapi_extra"]
     return {**described, "openapi_extra": {**extra, "parameters": [START_KEY, *extra["parameters"]]}}
+
+
+def streamed(described: JsonObject) -> JsonObject:
+    """What `documented` gives, of a route whose answer is a stream of such events."""
+    shown = described["responses"][200]["content"].pop("application/json")
+    described["responses"][200]["content"]["text/event-stream"] = shown
+    return described
+
+
+def _refusals(needs: Right | None, problems: Sequence[int] = ()) -> dict[int | str, JsonObject]:
+    """The problems of a route, and those of every one."""
+    codes = {*problems, *_ALWAYS, *(() if needs is None else _GATE)}
+    return {code: _content(_problems_of(code), Problem, MEDIA_TYPE) for code in sorted(codes)}
+
+
+def _problems_of(status: int) -> str:
+    """The phrase of a status, and the types of problems that have it."""
+    return f"{HTTPStatus(status).phrase}: {', '.join(f'`{TYPE_PREFIX}{slug}`' for slug in slugs_of(status))}"
 
 
 def _content(description: str, shape: Json, media_type: str = "application/json") -> JsonObject:

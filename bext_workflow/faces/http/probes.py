@@ -7,11 +7,9 @@ from collections.abc import Callable
 import msgspec
 from fastapi import APIRouter, FastAPI, Request, Response
 
-from bext_workflow.faces.http.access import declared
 from bext_workflow.faces.http.answer import answer, respond
-from bext_workflow.faces.http.openapi import documented
+from bext_workflow.faces.http.openapi import documented, documented_text
 from bext_workflow.model.access import Right
-from bext_workflow.model.json import JsonObject
 from bext_workflow.service.protocols import HostView, Readiness
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -48,19 +46,7 @@ class ProbeRoutes:
         return respond(self._metrics(), media_type=METRICS_TYPE)
 
 
-_LIVE: JsonObject = {
-    "summary": "Whether the process answers",
-    "response_class": Response,
-    "openapi_extra": declared(None),
-}
-_METRICS: JsonObject = {
-    "summary": "Prometheus metrics",
-    "response_class": Response,
-    "openapi_extra": declared(Right.VIEW),
-}
-_OPENAPI: JsonObject = {
-    "summary": "What this is written in",
-    "response_class": Response,
-    "openapi_extra": declared(None),
-}
+_LIVE = documented_text("Whether the process answers", "application/json", needs=None)
+_METRICS = documented_text("Prometheus metrics", "text/plain", needs=Right.VIEW)
+_OPENAPI = documented_text("What this is written in", "application/json", needs=None)
 _READY = documented("Whether the host takes work, and why not", Readiness, needs=None, also=[(503, Readiness)])

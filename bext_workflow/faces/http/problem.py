@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 from fastapi import Response
@@ -138,8 +138,25 @@ def _headers_of(error: BextError) -> Mapping[str, str]:
             return {}
 
 
+def slugs_of(status: int) -> Sequence[str]:
+    """The problems of a status, by name."""
+    return sorted({kind.slug for kind in _kinds(BextError) if _status(kind) == status})
+
+
+def _kinds(base: type[BextError]) -> Iterator[type[BextError]]:
+    """Those of the package: a program may have errors of its own."""
+    if base.__module__.startswith("bext_workflow."):
+        yield base
+        for derived in base.__subclasses__():
+            yield from _kinds(derived)
+
+
 def _status_of(error: BextError) -> int:
-    return next(STATUS[base] for base in type(error).__mro__ if base in STATUS)
+    return _status(type(error))
+
+
+def _status(kind: type[BextError]) -> int:
+    return next(STATUS[base] for base in kind.__mro__ if base in STATUS)
 
 
 def _faults(error: BextError) -> Iterator[Fault]:

@@ -76,6 +76,12 @@ class EventsParameters(msgspec.Struct, frozen=True, kw_only=True):
     limit: Limit = DEFAULT_LIMIT
 
 
+class StreamParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """From behind the event of which number on; the header `Last-Event-ID` says it too, and counts more."""
+
+    after: Seq = 0
+
+
 class FiresParameters(msgspec.Struct, frozen=True, kw_only=True):
     """How many of the next planned instants."""
 
