@@ -24,6 +24,7 @@ from bext_workflow.ports.telemetry import Telemetry
 from bext_workflow.service.access import TokenAccess, TokenService
 from bext_workflow.service.approvals import ApprovalService
 from bext_workflow.service.audit import AuditService
+from bext_workflow.service.bulk import BulkService
 from bext_workflow.service.caller import Who
 from bext_workflow.service.catalog import Catalog
 from bext_workflow.service.engine import Engine
@@ -85,6 +86,10 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     def webhooks(self, *, who: Who) -> WebhookService:
         """The webhooks over these parts, for those whom `who` tells."""
         return WebhookService(store=self.store, clock=self.clock, chance=self.chance, who=who)
+
+    def bulk(self, service: Service, *, who: Who) -> BulkService:
+        """Acts on many runs, for those whom `who` tells."""
+        return BulkService(service=service, who=who)
 
     def access(self) -> TokenAccess:
         """Who it is that asks a host over these parts."""

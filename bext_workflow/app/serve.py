@@ -83,6 +83,7 @@ def _http_app(parts: Parts, host: Host, telemetry: HostTelemetry, access: TokenA
         tokens=parts.tokens(who=current),
         audit=parts.audit(service),
         webhooks=parts.webhooks(who=current),
+        bulk=parts.bulk(service, who=current),
         access=access,
         host=host,
     )

@@ -39,7 +39,16 @@ from bext_workflow.model.view import (
     WorkflowView,
 )
 from bext_workflow.model.webhook import DeliveryState, WebhookEvent
-from bext_workflow.service.protocols import Acknowledged, CancelPlan, CreatedToken, CreatedWebhook, Started
+from bext_workflow.service.protocols import (
+    Acknowledged,
+    BulkAct,
+    BulkAnswer,
+    BulkQuery,
+    CancelPlan,
+    CreatedToken,
+    CreatedWebhook,
+    Started,
+)
 
 __all__ = [
     "Acknowledged",
@@ -47,6 +56,9 @@ __all__ = [
     "ApprovalView",
     "AuditView",
     "BextError",
+    "BulkAct",
+    "BulkAnswer",
+    "BulkQuery",
     "CancelPlan",
     "Client",
     "Conflict",

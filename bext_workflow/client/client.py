@@ -33,6 +33,10 @@ from bext_workflow.service.protocols import (
     MAX_LIMIT,
     Acknowledged,
     AuditQuery,
+    BulkAct,
+    BulkAnswer,
+    BulkQuery,
+    BulkRequest,
     CancelPlan,
     CancelRequest,
     CompleteRequest,
@@ -197,6 +201,19 @@ class Client:
     async def resume(self, run_id: str, reason: str = "") -> Acknowledged:
         """Lets a paused run go on."""
         return await self._host.resume(run_id, reason)
+
+    async def bulk(
+        self,
+        act: BulkAct,
+        runs: Sequence[str] | None = None,
+        *,
+        query: BulkQuery | None = None,
+        reason: str = "",
+        dry_run: bool = False,
+    ) -> BulkAnswer:
+        """One act on many runs: on those listed, or on a page of a query. An item a run: done, or its problem."""
+        request = BulkRequest(act=act, runs=None if runs is None else list(runs), query=query, reason=reason)
+        return await self._host.bulk(request, dry_run=dry_run)
 
     # What waits for a person
 

@@ -41,6 +41,8 @@ from bext_workflow.service.protocols import (
     DEFAULT_LIMIT,
     Acknowledged,
     AuditQuery,
+    BulkAnswer,
+    BulkRequest,
     CancelPlan,
     CancelRequest,
     CompleteRequest,
@@ -207,6 +209,11 @@ class HttpClient:
     async def redeliver(self, delivery_id: str, reason: str) -> DeliveryView:
         path = f"/deliveries/{_segment(delivery_id, 'delivery')}/redeliver"
         return self._wire.decode(await self._wire.send("POST", path, body={"reason": reason}), DeliveryView)
+
+    async def bulk(self, request: BulkRequest, *, dry_run: bool = False) -> BulkAnswer:
+        body = msgspec.to_builtins(request)
+        response = await self._wire.send("POST", "/runs/bulk", parameters={"dry_run": dry_run}, body=body)
+        return self._wire.decode(response, BulkAnswer)
 
     async def workflows(self) -> Sequence[WorkflowView]:
         return (await self._get("/workflows", Page[WorkflowView])).items

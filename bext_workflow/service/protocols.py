@@ -6,6 +6,7 @@ All calls raise the errors of `bext_workflow.errors`; ids may be shortened to a 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Protocol
 
 import msgspec
@@ -365,6 +366,66 @@ class Webhooks(Protocol):
 
     async def redeliver(self, delivery_id: str, reason: str) -> DeliveryView:
         """Sends it again, from the first attempt on. Raises `NotFound`."""
+
+
+class BulkAct(StrEnum):
+    """What may be done to many runs at once."""
+
+    CANCEL = "cancel"
+    RETRY = "retry"
+    PAUSE = "pause"
+    RESUME = "resume"
+
+
+class BulkQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs, newest first: all that is given must hold. `cursor`: of the answer to the page before."""
+
+    workflow: str | None = None
+    version: int | None = None
+    status: list[WorkflowStatus] = []
+    tags: dict[str, str] = {}
+    since: str | None = None
+    until: str | None = None
+    incident: IncidentKind | None = None
+    limit: int = DEFAULT_LIMIT
+    cursor: str | None = None
+
+
+class BulkRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One act on many runs: on `runs`, by their ids, or on a page of a `query`."""
+
+    act: BulkAct
+    runs: list[str] | None = None
+    query: BulkQuery | None = None
+    reason: str = ""
+
+
+class BulkItem(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one run: `done`, or the type and the words of the `problem`. `status`: as it was met."""
+
+    run_id: str
+    status: WorkflowStatus | None = None
+    done: bool
+    problem: str | None = None
+    detail: str | None = None
+
+
+class BulkAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """An item a run. `dry_run`: nothing was done, and `done` says what would have been."""
+
+    items: list[BulkItem]
+    dry_run: bool
+    next_cursor: str | None = None
+
+
+class Bulk(Protocol):
+    """Acts on many runs."""
+
+    async def bulk(self, request: BulkRequest, *, dry_run: bool = False) -> BulkAnswer:
+        """Each act is durable, with its audit row, when this returns, or has its problem in the answer.
+
+        Raises `UsageError` for a request that names no runs, and `Unavailable`, after which some may have been done.
+        """
 
 
 class Access(Protocol):

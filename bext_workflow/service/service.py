@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from bext_workflow.core.input import ActInput, Cancel, Pause, Reopen, Resolve, Resume, Signalled
+from bext_workflow.core.input import ActInput, Resolve, Signalled
 from bext_workflow.core.state import Plan, State
 from bext_workflow.core.waiting import refuse_signal
 from bext_workflow.errors import Conflict, Gone, InvalidJson, NotFound, StartKeyReused, Unavailable, UsageError
@@ -15,7 +13,7 @@ from bext_workflow.model.journal import decode
 from bext_workflow.model.json import EMPTY, Document, Json, detach
 from bext_workflow.model.names import NAME_RULE, is_name
 from bext_workflow.model.run import newest_first
-from bext_workflow.model.status import Action, IncidentKind
+from bext_workflow.model.status import Action
 from bext_workflow.model.view import EventView, IncidentView, Page, RunView, WhyView
 from bext_workflow.model.wait import MAX_SIGNAL_BYTES
 from bext_workflow.ports.audit import AuditEntry
@@ -33,6 +31,7 @@ from bext_workflow.ports.store import (
 )
 from bext_workflow.service import views
 from bext_workflow.service.acting import Build, folded, foreseen, judge_of
+from bext_workflow.service.builds import Certain, cancel_of, pause_of, reopen_of, resume_of
 from bext_workflow.service.caller import Who
 from bext_workflow.service.catalog import Catalog
 from bext_workflow.service.definitions import Definitions
@@ -172,19 +171,17 @@ class Service:
     # Operations
 
     async def cancel(self, run_id: str, request: CancelRequest) -> Acknowledged:
-        row = await self.find(run_id)
-        return await self.act_on(row, self._cancel(request), reason=request.reason, act="cancel")
+        row, by = await self.find(run_id), self._who().by
+        return await self.act_on(row, cancel_of(request, by), reason=request.reason, act="cancel")
 
     async def plan_cancel(self, run_id: str, request: CancelRequest) -> CancelPlan:
-        row = await self.find(run_id)
-        plan, loaded = await self._load(row)
-        build = self._cancel(request)
-        after = foreseen(plan, loaded, build, now=self._clock.now()).state
-        steps = plan.definition.by_name
+        row, by = await self.find(run_id), self._who().by
+        after = await self.foresee(row, cancel_of(request, by))
+        steps = after.plan.definition.by_name
         done = [entry.step for entry in newest_first(after.pending) if not steps[entry.step].waits]
         return CancelPlan(
             run_id=row.run_id,
-            status=loaded.run.status,
+            status=row.status,
             undo=done if request.compensate else [],
             left_in_place=[] if request.compensate else done[::-1],
             note="a step that is running now goes on to its end first, and is undone too if it completes",
@@ -192,13 +189,7 @@ class Service:
 
     async def retry(self, run_id: str, request: RetryRequest) -> Acknowledged:
         row, by = await self.find(run_id), self._who().by
-
-        def build(state: State, act: int) -> ActInput:
-            if not request.reason.strip() and _answers_an_incident(state):
-                raise UsageError("this retry answers an incident, and an answer needs a note", mend="give a reason")
-            return Reopen(act=act, by=by, reason=request.reason, step=request.step, new_visit=request.new_visit)
-
-        return await self.act_on(row, build, reason=request.reason, act="retry")
+        return await self.act_on(row, reopen_of(request, by), reason=request.reason, act="retry")
 
     async def fork(self, run_id: str, request: ForkRequest) -> Started:
         check_fork(request)
@@ -233,11 +224,11 @@ class Service:
 
     async def pause(self, run_id: str, reason: str) -> Acknowledged:
         row, by = await self.find(run_id), self._who().by
-        return await self.act_on(row, lambda _, act: Pause(act=act, by=by, reason=reason), reason=reason, act="pause")
+        return await self.act_on(row, pause_of(reason, by), reason=reason, act="pause")
 
     async def resume(self, run_id: str, reason: str) -> Acknowledged:
         row, by = await self.find(run_id), self._who().by
-        return await self.act_on(row, lambda _, act: Resume(act=act, by=by, reason=reason), reason=reason, act="resume")
+        return await self.act_on(row, resume_of(reason, by), reason=reason, act="resume")
 
     async def incidents(
         self,
@@ -328,13 +319,10 @@ class Service:
         """Whether a host is yet to take an act of this run: then the run need not stay as it stands."""
         return bool((await self._store.load(row.rid, after=row.seq)).inbox) and await self._engine.served() is not None
 
-    def _cancel(self, request: CancelRequest) -> Callable[[State, int], ActInput]:
-        by = self._who().by
-
-        def build(state: State, act: int) -> ActInput:
-            return Cancel(act=act, by=by, reason=request.reason, compensate=request.compensate, now=request.now)
-
-        return build
+    async def foresee(self, row: RunRow, build: Certain) -> State:
+        """The run as it would be with that act. Raises what `act_on` would raise, and changes nothing."""
+        plan, loaded = await self._load(row)
+        return foreseen(plan, loaded, build, now=self._clock.now()).state
 
     async def _definition_of(self, row: RunRow) -> WorkflowDefinition:
         return await self._definitions.kept(row.workflow, row.version, row.digest)
@@ -362,10 +350,6 @@ class Service:
     def _undo_data(self, value: Json) -> Json:
         held: Document = detach({"undo_data": value}, max_bytes=self._context_bytes, what="undo_data")
         return held.value["undo_data"]
-
-
-def _answers_an_incident(state: State) -> bool:
-    return any(incident.kind is IncidentKind.COMPENSATION_FAILED for incident in state.incidents)
 
 
 def _journal(loaded: Loaded) -> Journal:

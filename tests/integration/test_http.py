@@ -131,6 +131,7 @@ async def hosted(folder: Path, workflows: str = "", *, host_tables: str = "") ->
         tokens=parts.tokens(who=current),
         audit=parts.audit(service),
         webhooks=parts.webhooks(who=current),
+        bulk=parts.bulk(service, who=current),
         access=parts.access(),
         host=host,
     )

@@ -45,6 +45,9 @@ from bext_workflow.service.protocols import (
     DEFAULT_LIMIT,
     Acknowledged,
     AuditQuery,
+    BulkAnswer,
+    BulkItem,
+    BulkRequest,
     CancelPlan,
     CancelRequest,
     CompleteRequest,
@@ -394,6 +397,10 @@ class MemoryService:
         self._ask("redeliver", (delivery_id, reason))
         return DELIVERY_VIEW
 
+    async def bulk(self, request: BulkRequest, *, dry_run: bool = False) -> BulkAnswer:
+        self._ask("bulk", (request, dry_run))
+        return BulkAnswer(items=[BulkItem(run_id="r-1", status=WorkflowStatus.RUNNING, done=True)], dry_run=dry_run)
+
     async def guarded(self) -> bool:
         return bool(self.callers)
 
@@ -461,7 +468,7 @@ def app_over(
     service: MemoryService, *, allowed_hosts: Sequence[str] = (), max_body_bytes: int = 1024 * 1024
 ) -> HttpApp:
     return create_http_app(
-        Services(*(service,) * 8, access=service, host=service),
+        Services(*(service,) * 9, access=service, host=service),
         metrics=lambda: "bext_up 1\n",
         allowed_hosts=allowed_hosts,
         max_body_bytes=max_body_bytes,

@@ -9,6 +9,8 @@ import pytest
 
 from bext_workflow.client import (
     Action,
+    BulkAct,
+    BulkQuery,
     Client,
     Conflict,
     DeliveryState,
@@ -20,6 +22,7 @@ from bext_workflow.client import (
 from bext_workflow.model.view import Page, RunView
 from bext_workflow.service.protocols import (
     AuditQuery,
+    BulkRequest,
     CancelRequest,
     CompleteRequest,
     DecideRequest,
@@ -94,6 +97,14 @@ ACTS: dict[str, tuple[Callable[[Client], Awaitable[object]], tuple[str, object]]
     "fork": (
         lambda it: it.fork("r-1", step="pay", reason="why", key="k"),
         ("fork", ("r-1", ForkRequest(step="pay", reason="why", key="k"))),
+    ),
+    "bulk": (
+        lambda it: it.bulk(BulkAct.PAUSE, query=BulkQuery(workflow="checkout"), reason="r", dry_run=True),
+        ("bulk", (BulkRequest(act=BulkAct.PAUSE, query=BulkQuery(workflow="checkout"), reason="r"), True)),
+    ),
+    "bulk of a list": (
+        lambda it: it.bulk(BulkAct.CANCEL, ("r-1", "r-2")),
+        ("bulk", (BulkRequest(act=BulkAct.CANCEL, runs=["r-1", "r-2"]), False)),
     ),
     "pause": (lambda it: it.pause("r-1", "look"), ("pause", ("r-1", "look"))),
     "resume": (lambda it: it.resume("r-1"), ("resume", ("r-1", ""))),

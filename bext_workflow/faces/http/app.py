@@ -15,6 +15,7 @@ from bext_workflow.errors import BextError, NotFound
 from bext_workflow.faces.http.access import Gate, mount_behind
 from bext_workflow.faces.http.approvals import ApprovalRoutes
 from bext_workflow.faces.http.audit import AuditRoutes
+from bext_workflow.faces.http.bulk import BulkRoutes
 from bext_workflow.faces.http.catalog import CatalogRoutes
 from bext_workflow.faces.http.guard import Guard
 from bext_workflow.faces.http.incidents import IncidentRoutes
@@ -31,6 +32,7 @@ from bext_workflow.service.protocols import (
     Access,
     Approvals,
     Audit,
+    Bulk,
     HostView,
     Operations,
     Runs,
@@ -70,6 +72,7 @@ class Services(NamedTuple):
     tokens: Tokens
     audit: Audit
     webhooks: Webhooks
+    bulk: Bulk
     access: Access
     host: HostView
 
@@ -90,6 +93,7 @@ def create_http_app(
 def described_app(given: Services, polls: LongPolls, *, metrics: Callable[[], str]) -> Described:
     """The routes and their description. Raises `TypeError` for a route that does not say what it needs."""
     resources = (
+        BulkRoutes(given.bulk).router(),
         RunRoutes(given.runs, given.operations, polls).router(),
         IncidentRoutes(given.operations).router(),
         CatalogRoutes(given.workflows).router(),

@@ -33,6 +33,11 @@ from bext_workflow.model.view import (
 from bext_workflow.model.webhook import DeliveryState, WebhookEvent
 from bext_workflow.service.protocols import (
     Acknowledged,
+    BulkAct,
+    BulkAnswer,
+    BulkItem,
+    BulkQuery,
+    BulkRequest,
     CancelPlan,
     CancelRequest,
     CompleteRequest,
@@ -99,6 +104,14 @@ _EXAMPLES: tuple[msgspec.Struct, ...] = (
         reason="ordered twice",
         data={"before": {"status": "RUNNING"}, "after": {"status": "RUNNING"}, "asked": {"compensate": True}},
     ),
+    BulkAnswer(
+        items=[
+            BulkItem(run_id=_RUN, status=WorkflowStatus.RUNNING, done=True),
+            BulkItem(run_id=_OTHER, done=False, problem="conflict", detail="the run is COMPLETED"),
+        ],
+        dry_run=True,
+    ),
+    BulkRequest(act=BulkAct.PAUSE, query=BulkQuery(workflow="checkout"), reason="the bank is away"),
     CancelPlan(
         run_id=_RUN, status=WorkflowStatus.RUNNING, undo=["charge_card", "reserve_stock"], left_in_place=[], note=""
     ),

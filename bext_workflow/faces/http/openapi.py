@@ -33,6 +33,8 @@ from bext_workflow.model.view import (
 )
 from bext_workflow.service.protocols import (
     Acknowledged,
+    BulkAnswer,
+    BulkRequest,
     CancelPlan,
     CancelRequest,
     CompleteRequest,
@@ -49,6 +51,8 @@ from bext_workflow.service.protocols import (
 SHAPES: Sequence[Json] = (
     Acknowledged,
     CancelPlan,
+    BulkAnswer,
+    BulkRequest,
     CancelRequest,
     ChangeView,
     CompleteRequest,
