@@ -46,15 +46,20 @@ from bext_workflow.model.journal import KINDS
 from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.model.view import (
     AuditView,
+    ChangeView,
     DeliveryView,
+    DriverView,
     EventView,
     FireView,
+    IncidentCount,
     IncidentView,
+    LiveCount,
     PluginView,
     Resolution,
     RunView,
     ScheduleView,
     SignalView,
+    StatsView,
     StepView,
     TokenView,
     WaitView,
@@ -63,7 +68,15 @@ from bext_workflow.model.view import (
 )
 from bext_workflow.plugin.hooks import ARGUMENTS
 from bext_workflow.plugin.hookspecs import WorkflowPlugin
-from bext_workflow.service.protocols import Acknowledged, CancelPlan, CreatedToken, CreatedWebhook, Readiness
+from bext_workflow.service.protocols import (
+    Acknowledged,
+    BulkAnswer,
+    BulkItem,
+    CancelPlan,
+    CreatedToken,
+    CreatedWebhook,
+    Readiness,
+)
 
 REFERENCE = Path(__file__).with_name("reference.md")
 OPENAPI = Path(__file__).with_name("openapi.json")
@@ -104,6 +117,13 @@ VIEWS = (
     WebhookView,
     CreatedWebhook,
     DeliveryView,
+    ChangeView,
+    DriverView,
+    StatsView,
+    LiveCount,
+    IncidentCount,
+    BulkAnswer,
+    BulkItem,
     Acknowledged,
     CancelPlan,
     Readiness,

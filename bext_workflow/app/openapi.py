@@ -14,7 +14,7 @@ from bext_workflow.service.protocols import Readiness
 def describe_api() -> JsonObject:
     """The document that `/openapi.json` serves."""
     nowhere = HttpClient("http://127.0.0.1")
-    given = Services(*(nowhere,) * 9, access=_Nobody(), host=_NoHost())
+    given = Services(*(nowhere,) * 10, access=_Nobody(), host=_NoHost())
     return described_app(given, LongPolls(), metrics=str).openapi()
 
 

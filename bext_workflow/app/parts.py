@@ -28,6 +28,7 @@ from bext_workflow.service.bulk import BulkService
 from bext_workflow.service.caller import Who
 from bext_workflow.service.catalog import Catalog
 from bext_workflow.service.engine import Engine
+from bext_workflow.service.hosts import HostService
 from bext_workflow.service.schedules import ScheduleService
 from bext_workflow.service.service import Service
 from bext_workflow.service.webhooks import WebhookService
@@ -90,6 +91,10 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     def bulk(self, service: Service, *, who: Who) -> BulkService:
         """Acts on many runs, for those whom `who` tells."""
         return BulkService(service=service, who=who)
+
+    def hosts(self) -> HostService:
+        """Who drives these parts."""
+        return HostService(store=self.store)
 
     def access(self) -> TokenAccess:
         """Who it is that asks a host over these parts."""

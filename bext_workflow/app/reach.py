@@ -18,7 +18,17 @@ from bext_workflow.model.access import Caller, person
 from bext_workflow.model.view import RunView
 from bext_workflow.ports.clock import Clock
 from bext_workflow.service.engine import Engine, StoreEngine, stands_still
-from bext_workflow.service.protocols import Approvals, Audit, Operations, Runs, Schedules, Tokens, Webhooks, Workflows
+from bext_workflow.service.protocols import (
+    Approvals,
+    Audit,
+    Hosts,
+    Operations,
+    Runs,
+    Schedules,
+    Tokens,
+    Webhooks,
+    Workflows,
+)
 from bext_workflow.service.wiring import Reached, Target
 
 _SLICE_MS = 30_000
@@ -55,6 +65,7 @@ class Remote:
         self.tokens: Tokens = client
         self.audit: Audit = client
         self.webhooks: Webhooks = client
+        self.hosts: Hosts = client
 
     async def drive(self, run_id: str, *, wait_ms: int | None) -> RunView:
         """The host drives; this waits."""
@@ -84,6 +95,7 @@ class Direct:
         self.tokens: Tokens = parts.tokens(who=who)
         self.audit: Audit = parts.audit(service)
         self.webhooks: Webhooks = parts.webhooks(who=who)
+        self.hosts: Hosts = parts.hosts()
 
     async def drive(self, run_id: str, *, wait_ms: int | None) -> RunView:
         """Waits for the host if there is one; else takes the driver's seat for this one run (semantics §11).

@@ -84,6 +84,7 @@ def _http_app(parts: Parts, host: Host, telemetry: HostTelemetry, access: TokenA
         audit=parts.audit(service),
         webhooks=parts.webhooks(who=current),
         bulk=parts.bulk(service, who=current),
+        hosts=parts.hosts(),
         access=access,
         host=host,
     )

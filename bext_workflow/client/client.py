@@ -16,12 +16,14 @@ from bext_workflow.model.view import (
     ApprovalView,
     AuditView,
     DeliveryView,
+    DriverView,
     EventView,
     IncidentView,
     Page,
     PluginView,
     RunView,
     ScheduleView,
+    StatsView,
     TokenView,
     WebhookView,
     WhyView,
@@ -276,6 +278,14 @@ class Client:
     async def workflows(self) -> Sequence[WorkflowView]:
         """Every workflow and version."""
         return await self._host.workflows()
+
+    async def hosts(self) -> Sequence[DriverView]:
+        """Every host that is alive, the oldest first."""
+        return await self._host.hosts()
+
+    async def stats(self) -> StatsView:
+        """How many runs are live, and how many incidents open."""
+        return await self._host.stats()
 
     async def plugins(self) -> Sequence[PluginView]:
         """Every plugin that the config names."""

@@ -24,6 +24,7 @@ from bext_workflow.model.view import (
     ApprovalView,
     AuditView,
     DeliveryView,
+    DriverView,
     EventView,
     FireView,
     IncidentView,
@@ -31,6 +32,7 @@ from bext_workflow.model.view import (
     PluginView,
     RunView,
     ScheduleView,
+    StatsView,
     TokenView,
     WebhookView,
     WhyView,
@@ -214,6 +216,12 @@ class HttpClient:
         body = msgspec.to_builtins(request)
         response = await self._wire.send("POST", "/runs/bulk", parameters={"dry_run": dry_run}, body=body)
         return self._wire.decode(response, BulkAnswer)
+
+    async def hosts(self) -> Sequence[DriverView]:
+        return (await self._get("/hosts", Page[DriverView])).items
+
+    async def stats(self) -> StatsView:
+        return await self._get("/stats", StatsView)
 
     async def workflows(self) -> Sequence[WorkflowView]:
         return (await self._get("/workflows", Page[WorkflowView])).items

@@ -325,6 +325,40 @@ class DeliveryView(msgspec.Struct, frozen=True, kw_only=True):
     settled_at: str | None
 
 
+class DriverView(msgspec.Struct, frozen=True, kw_only=True):
+    """A host that is alive. `serves`: the workflows and versions that it drives; `only`: the one run, for a command."""
+
+    host_id: str
+    hostname: str
+    pid: int
+    started_at: str
+    serves: list[str]
+    only: str | None
+
+
+class LiveCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How many runs of a workflow and version have not ended."""
+
+    workflow: str
+    version: int
+    runs: int
+
+
+class IncidentCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How many incidents of a kind are open."""
+
+    kind: IncidentKind
+    open: int
+
+
+class StatsView(msgspec.Struct, frozen=True, kw_only=True):
+    """How much there is to do: live runs by workflow and version, open incidents by kind, and the hosts for it."""
+
+    live: list[LiveCount]
+    incidents: list[IncidentCount]
+    hosts: int
+
+
 class TokenState(StrEnum):
     """Whether an access token is good."""
 

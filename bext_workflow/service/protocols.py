@@ -18,6 +18,7 @@ from bext_workflow.model.view import (
     ApprovalView,
     AuditView,
     DeliveryView,
+    DriverView,
     EventView,
     FireView,
     IncidentView,
@@ -25,6 +26,7 @@ from bext_workflow.model.view import (
     PluginView,
     RunView,
     ScheduleView,
+    StatsView,
     TokenView,
     WebhookView,
     WhyView,
@@ -426,6 +428,16 @@ class Bulk(Protocol):
 
         Raises `UsageError` for a request that names no runs, and `Unavailable`, after which some may have been done.
         """
+
+
+class Hosts(Protocol):
+    """Who drives, and how much there is to do."""
+
+    async def hosts(self) -> Sequence[DriverView]:
+        """Every host that is alive, the oldest first."""
+
+    async def stats(self) -> StatsView:
+        """Counted now; of many live runs that takes a while."""
 
 
 class Access(Protocol):

@@ -13,7 +13,17 @@ import msgspec
 from bext_workflow.model.json import JsonObject
 from bext_workflow.model.view import RunView
 from bext_workflow.service.proof import Proof, ProofOptions
-from bext_workflow.service.protocols import Approvals, Audit, Operations, Runs, Schedules, Tokens, Webhooks, Workflows
+from bext_workflow.service.protocols import (
+    Approvals,
+    Audit,
+    Hosts,
+    Operations,
+    Runs,
+    Schedules,
+    Tokens,
+    Webhooks,
+    Workflows,
+)
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,6 +132,7 @@ class Reached(Protocol):
     tokens: Tokens
     audit: Audit
     webhooks: Webhooks
+    hosts: Hosts
     url: str | None
 
     async def drive(self, run_id: str, *, wait_ms: int | None) -> RunView:

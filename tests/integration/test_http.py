@@ -132,6 +132,7 @@ async def hosted(folder: Path, workflows: str = "", *, host_tables: str = "") ->
         audit=parts.audit(service),
         webhooks=parts.webhooks(who=current),
         bulk=parts.bulk(service, who=current),
+        hosts=parts.hosts(),
         access=parts.access(),
         host=host,
     )
@@ -489,3 +490,16 @@ async def test_a_run_is_followed_to_its_end_and_its_changes_are_told(tmp_path: P
             async for line in changes.aiter_lines():
                 if line.startswith("data: ") and json.loads(line.removeprefix("data: "))["status"] == "COMPLETED":
                     break
+
+
+async def test_a_host_tells_who_it_is_and_how_much_there_is_to_do(tmp_path: Path) -> None:
+    async with hosted(tmp_path) as at:
+        await at.approval()
+        await at.order(**JAMMED)
+        (driver,) = await at.client.hosts()
+        stats = await at.client.stats()
+
+    assert (driver.host_id, driver.serves, driver.only) == (at.host.host_id, ["approval@1", "checkout@1"], None)
+    assert [(live.workflow, live.version, live.runs) for live in stats.live] == [("approval", 1, 1)]
+    assert [(count.kind, count.open) for count in stats.incidents] == [(IncidentKind.COMPENSATION_FAILED, 1)]
+    assert stats.hosts == 1

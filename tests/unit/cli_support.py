@@ -20,6 +20,7 @@ from bext_workflow.model.view import (
     Consequence,
     Decision,
     DeliveryView,
+    DriverView,
     EventView,
     FireView,
     IncidentView,
@@ -29,6 +30,7 @@ from bext_workflow.model.view import (
     ScheduleView,
     SignalState,
     SignalView,
+    StatsView,
     StepView,
     TokenState,
     TokenView,
@@ -53,6 +55,7 @@ from bext_workflow.service.protocols import (
     DecideRequest,
     DeliveryQuery,
     ForkRequest,
+    Hosts,
     Operations,
     ResolveRequest,
     RetryRequest,
@@ -79,7 +82,7 @@ from bext_workflow.service.wiring import (
     Target,
     VersionPlan,
 )
-from tests.unit.http_support import DELIVERY_VIEW, NOW, WEBHOOK_VIEW
+from tests.unit.http_support import DELIVERY_VIEW, DRIVER_VIEW, NOW, WEBHOOK_VIEW
 
 AT = "2026-11-30T21:52:07.123Z"
 
@@ -440,6 +443,14 @@ class ShelfWebhooks:
         return DELIVERY_VIEW
 
 
+class ShelfHosts:
+    async def hosts(self) -> Sequence[DriverView]:
+        return [DRIVER_VIEW, replace(DRIVER_VIEW, only=RUN.run_id)]
+
+    async def stats(self) -> StatsView:
+        return StatsView(live=[], incidents=[], hosts=1)
+
+
 class ShelfAudit:
     """A page of one act, and then another one."""
 
@@ -466,6 +477,7 @@ class ShelfReached:
         self.tokens: Tokens = ShelfTokens(shelf)
         self.audit: Audit = ShelfAudit(shelf)
         self.webhooks: Webhooks = ShelfWebhooks(shelf)
+        self.hosts: Hosts = ShelfHosts()
         self.url: str | None = url
 
     async def drive(self, run_id: str, *, wait_ms: int | None) -> RunView:

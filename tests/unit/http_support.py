@@ -21,6 +21,7 @@ from bext_workflow.model.view import (
     AuditView,
     Consequence,
     DeliveryView,
+    DriverView,
     EventView,
     FireView,
     IncidentView,
@@ -31,6 +32,7 @@ from bext_workflow.model.view import (
     ScheduleView,
     SignalState,
     SignalView,
+    StatsView,
     TokenState,
     TokenView,
     WaitView,
@@ -114,6 +116,10 @@ DELIVERY_VIEW = DeliveryView(
     status=500,
     error="it was answered 500",
     settled_at=NOW,
+)
+
+DRIVER_VIEW = DriverView(
+    host_id="host-a", hostname="shop-1", pid=4711, started_at=NOW, serves=["checkout@1"], only=None
 )
 
 APPROVAL = ApprovalView(
@@ -401,6 +407,14 @@ class MemoryService:
         self._ask("bulk", (request, dry_run))
         return BulkAnswer(items=[BulkItem(run_id="r-1", status=WorkflowStatus.RUNNING, done=True)], dry_run=dry_run)
 
+    async def hosts(self) -> Sequence[DriverView]:
+        self._ask("hosts", None)
+        return [DRIVER_VIEW]
+
+    async def stats(self) -> StatsView:
+        self._ask("stats", None)
+        return StatsView(live=[], incidents=[], hosts=1)
+
     async def guarded(self) -> bool:
         return bool(self.callers)
 
@@ -468,7 +482,7 @@ def app_over(
     service: MemoryService, *, allowed_hosts: Sequence[str] = (), max_body_bytes: int = 1024 * 1024
 ) -> HttpApp:
     return create_http_app(
-        Services(*(service,) * 9, access=service, host=service),
+        Services(*(service,) * 10, access=service, host=service),
         metrics=lambda: "bext_up 1\n",
         allowed_hosts=allowed_hosts,
         max_body_bytes=max_body_bytes,

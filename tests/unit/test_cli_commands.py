@@ -255,6 +255,14 @@ def test_the_description_of_the_api_is_printed(capfd: Captured) -> None:
     assert json.loads(capfd.readouterr().out) == {"openapi": "3.1.0", "paths": {}}
 
 
+def test_hosts_are_listed_with_what_they_drive(capfd: Captured) -> None:
+    assert call(Shelf(), "-o", "table", "hosts", "list") == 0
+    out = " ".join(capfd.readouterr().out.split())
+    assert "host-a shop-1 4711" in out
+    assert call(Shelf(), "hosts", "list") == 0
+    assert [host["only"] for host in json.loads(capfd.readouterr().out)["items"]] == [None, RUN.run_id]
+
+
 def test_the_audit_is_listed_and_exported(capfd: Captured) -> None:
     shelf = Shelf()
     words = ["--run", "0193", "--by", "token:ci", "--act", "run.cancel", "--since", "2026-11-30T00:00:00Z"]

@@ -174,6 +174,12 @@ async def test_webhooks_are_made_listed_removed_and_told_again(client: HttpClien
     ]
 
 
+async def test_hosts_and_what_there_is_to_do(client: HttpClient, service: MemoryService) -> None:
+    assert [host.serves for host in await client.hosts()] == [["checkout@1"]]
+    assert (await client.stats()).hosts == 1
+    assert service.asked == [("hosts", None), ("stats", None)]
+
+
 async def test_who_is_not_known_is_told_so(client: HttpClient, service: MemoryService) -> None:
     service.callers["t"] = ANONYMOUS
     with pytest.raises(Unauthenticated, match="nobody knows who you are"):
@@ -454,7 +460,7 @@ async def test_a_wait_that_is_over_gives_the_run_as_it_is(client: HttpClient) ->
 
 async def test_a_face_over_a_client_is_the_face_itself(client: HttpClient, service: MemoryService) -> None:
     """The client is a service like any other: two hops say what one says."""
-    app = create_http_app(Services(*(client,) * 9, access=service, host=service), metrics=str)
+    app = create_http_app(Services(*(client,) * 10, access=service, host=service), metrics=str)
 
     async with client_of(app) as twice:
         assert await twice.get("r-1") == await client.get("r-1")

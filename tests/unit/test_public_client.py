@@ -126,6 +126,8 @@ ACTS: dict[str, tuple[Callable[[Client], Awaitable[object]], tuple[str, object]]
         ("complete", (TOKEN, CompleteRequest(payload=1, approved=True, comment="c"))),
     ),
     "workflows": (lambda it: it.workflows(), ("workflows", None)),
+    "hosts": (lambda it: it.hosts(), ("hosts", None)),
+    "stats": (lambda it: it.stats(), ("stats", None)),
     "plugins": (lambda it: it.plugins(), ("plugins", None)),
     "schedules": (lambda it: it.schedules(), ("schedules", None)),
     "pause_schedule": (lambda it: it.pause_schedule("nightly", "why"), ("pause_schedule", ("nightly", "why"))),

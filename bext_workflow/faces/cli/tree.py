@@ -93,6 +93,12 @@ _WEBHOOKS = LazyGroup(
     },
 )
 
+_HOSTS = LazyGroup(
+    "hosts",
+    help="Who drives the store.",
+    children={"list": Lazy(f"{_HERE}.hosts:list_hosts", "List the hosts that drive this store.")},
+)
+
 _AUDIT = LazyGroup(
     "audit",
     help="Who did what, when and why.",
@@ -162,6 +168,7 @@ root = LazyGroup(
         "schedules": _SCHEDULES,
         "workflows": _WORKFLOWS,
         "plugins": _PLUGINS,
+        "hosts": _HOSTS,
         "tokens": _TOKENS,
         "audit": _AUDIT,
         "webhooks": _WEBHOOKS,

@@ -18,6 +18,7 @@ from bext_workflow.faces.http.audit import AuditRoutes
 from bext_workflow.faces.http.bulk import BulkRoutes
 from bext_workflow.faces.http.catalog import CatalogRoutes
 from bext_workflow.faces.http.guard import Guard
+from bext_workflow.faces.http.hosts import HostRoutes
 from bext_workflow.faces.http.incidents import IncidentRoutes
 from bext_workflow.faces.http.longpoll import LongPolls
 from bext_workflow.faces.http.openapi import Described
@@ -33,6 +34,7 @@ from bext_workflow.service.protocols import (
     Approvals,
     Audit,
     Bulk,
+    Hosts,
     HostView,
     Operations,
     Runs,
@@ -73,6 +75,7 @@ class Services(NamedTuple):
     audit: Audit
     webhooks: Webhooks
     bulk: Bulk
+    hosts: Hosts
     access: Access
     host: HostView
 
@@ -94,6 +97,7 @@ def described_app(given: Services, polls: LongPolls, *, metrics: Callable[[], st
     """The routes and their description. Raises `TypeError` for a route that does not say what it needs."""
     resources = (
         BulkRoutes(given.bulk).router(),
+        HostRoutes(given.hosts).router(),
         RunRoutes(given.runs, given.operations, polls).router(),
         IncidentRoutes(given.operations).router(),
         CatalogRoutes(given.workflows).router(),
