@@ -164,6 +164,11 @@ class Client:
         async for event in _every(page):
             yield event
 
+    async def follow(self, run_id: str, *, after: int = 0) -> AsyncIterator[EventView]:
+        """The journal of a run as it grows, until the run has ended; it goes on when a host has stopped and is back."""
+        async for event in self._host.follow(run_id, after=after):
+            yield event
+
     async def why(self, run_id: str) -> WhyView:
         """What the run waits for, since when, what holds it, and what may happen next."""
         return await self._host.why(run_id)

@@ -5,7 +5,7 @@ Whatever calls a host goes this way: commands with `--url`, and programs by `Cli
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import TypeVar
 from urllib.parse import quote
@@ -15,8 +15,8 @@ import httpx
 import msgspec
 from uuid_utils import uuid7
 
-from bext_workflow.client.wire import POLL_MS, Wire, header_value
-from bext_workflow.errors import NotFound, UsageError
+from bext_workflow.client.wire import POLL_MS, RETRY_WAITS_S, Wire, header_value
+from bext_workflow.errors import NotFound, Unavailable, UsageError
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.names import NAME_RULE, is_name
 from bext_workflow.model.status import TERMINAL, WorkflowStatus
@@ -66,6 +66,9 @@ from bext_workflow.service.protocols import (
 
 T = TypeVar("T")
 
+_ABOUT_THE_STREAM = frozenset({"resync", "bye"})
+"""Events that are not of the journal."""
+
 SETTLED = TERMINAL | {WorkflowStatus.SUSPENDED, WorkflowStatus.WAITING}
 """The statuses that end a wait for a result."""
 
@@ -107,6 +110,29 @@ class HttpClient:
 
     async def events(self, run_id: str, *, after: int = 0, limit: int = DEFAULT_LIMIT) -> Page[EventView]:
         return await self._get(f"{_run(run_id)}/events", Page[EventView], after=after, limit=limit)
+
+    async def follow(self, run_id: str, *, after: int = 0) -> AsyncIterator[EventView]:
+        """The journal from behind that event on, as it grows, until the run has ended; over hosts that come and go.
+
+        Raises what `get` raises; `Unavailable` once nothing has come by several connections in a row.
+        """
+        waits = iter(RETRY_WAITS_S)
+        while True:
+            try:
+                async for name, data in self._wire.stream(f"{_run(run_id)}/events/stream", last_event_id=str(after)):
+                    if name == "end":
+                        return
+                    if name not in _ABOUT_THE_STREAM:
+                        event = self._wire.read(data, EventView)
+                        after, waits = event.seq, iter(RETRY_WAITS_S)
+                        yield event
+                lost: Unavailable | None = None
+            except Unavailable as error:
+                lost = error
+            wait = next(waits, None)
+            if wait is None:
+                raise lost or Unavailable(f"the host at {self.url} ends the stream again and again")
+            await anyio.sleep(wait)
 
     async def result(self, run_id: str, *, wait_ms: int = 0) -> RunView:
         """Asks again and again, each time for at most `POLL_MS`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import TypeVar
 
 import anyio
@@ -22,6 +22,9 @@ POLL_MS = 30_000
 
 RETRY_WAITS_S = (0.1, 0.3)
 """The waits before a request is sent again."""
+
+_STREAM_TIMEOUT = httpx.Timeout(10, read=45)
+"""A host lets nobody wait for longer than 15 s without a word."""
 
 _TIMEOUT = httpx.Timeout(10, read=10 + POLL_MS / 1000)
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -107,10 +110,40 @@ class Wire:
                     raise self._error_of(response)
                 await anyio.sleep(max(wait, _retry_after_s(response)))
 
+    async def stream(self, path: str, *, last_event_id: str) -> AsyncIterator[tuple[str, bytes]]:
+        """The (event, data) of a stream of server-sent events, to its end. Raises what `send` raises.
+
+        A connection that fails, or is silent for longer than the host ever is, ends it with `Unavailable`.
+        """
+        try:
+            async with self._http.stream(
+                "GET", f"{PREFIX}{path}", headers={"Last-Event-ID": last_event_id}, timeout=_STREAM_TIMEOUT
+            ) as response:
+                if not response.is_success:
+                    await response.aread()
+                    raise self._error_of(response)
+                name, data = "", b""
+                async for line in response.aiter_lines():
+                    field, _, value = line.partition(": ")
+                    match field:
+                        case "event":
+                            name = value
+                        case "data":
+                            data = value.encode()
+                        case "" if not line and name:
+                            yield name, data
+                            name, data = "", b""
+        except httpx.TransportError as error:
+            raise self._unanswered(error, repeatable=True) from error
+
     def decode(self, response: httpx.Response, kind: type[T]) -> T:
         """The view that an answer holds; numbers exactly as they were sent."""
+        return self.read(response.content, kind)
+
+    def read(self, text: bytes, kind: type[T]) -> T:
+        """As `decode`, of a text that has come."""
         try:
-            return msgspec.json.decode(response.content, type=kind)
+            return msgspec.json.decode(text, type=kind)
         except msgspec.DecodeError as error:
             raise self._foreign(f"its answer cannot be read: {error}") from error
 

@@ -485,6 +485,7 @@ async def test_a_run_is_followed_to_its_end_and_its_changes_are_told(tmp_path: P
             told = [line.removeprefix("event: ") async for line in stream.aiter_lines() if line.startswith("event: ")]
         journal = [event.kind for event in (await at.client.events(run.run_id)).items]
         assert told == [*journal, "end"]
+        assert [event.kind async for event in at.client.follow(run.run_id, after=1)] == journal[1:]
 
         with anyio.fail_after(20):
             async for line in changes.aiter_lines():

@@ -16,6 +16,7 @@ from bext_workflow.client import (
     DeliveryState,
     IncidentKind,
     NotFound,
+    Unavailable,
     WebhookEvent,
     WorkflowStatus,
 )
@@ -241,3 +242,53 @@ async def test_a_result_is_waited_for_as_long_as_it_takes(ending: WorkflowStatus
 
     assert (run.status, bounded.status) == (ending, WorkflowStatus.RUNNING)
     assert waits == ["0ms"]
+
+
+def stream_of(*seqs: int, last: str = "") -> httpx.Response:
+    lines = [
+        f'event: step_completed\nid: {seq}\ndata: {{"seq":{seq},"at":"{NOW}","kind":"step_completed","data":{{}}}}\n\n'
+        for seq in seqs
+    ]
+    farewell = f"event: {last}\ndata: {{}}\n\n" if last else ""
+    text = "retry: 2000\n\n: ping\n\n" + "".join(lines) + farewell
+    return httpx.Response(200, text=text, headers={"Content-Type": "text/event-stream"})
+
+
+async def followed(*answers: httpx.Response | httpx.TransportError) -> tuple[list[int], list[str]]:
+    """The events that came by these answers, one after the other, and from where on each was asked for."""
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.headers["last-event-id"])
+        found = answers[min(len(asked), len(answers)) - 1]
+        if isinstance(found, httpx.TransportError):
+            raise found
+        return found
+
+    async with Client(URL, transport=httpx.MockTransport(answer)) as client:
+        return [event.seq async for event in client.follow("r-1")], asked
+
+
+@pytest.fixture
+def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bext_workflow.client.remote.RETRY_WAITS_S", (0.0, 0.0))
+
+
+@pytest.mark.usefixtures("_no_waits")
+async def test_a_run_is_followed_over_hosts_that_come_and_go() -> None:
+    seen, asked = await followed(
+        stream_of(1, 2, last="bye"), httpx.ConnectError("refused"), stream_of(3), stream_of(4, last="end")
+    )
+    assert (seen, asked) == ([1, 2, 3, 4], ["0", "2", "2", "3"])
+
+
+@pytest.mark.usefixtures("_no_waits")
+@pytest.mark.parametrize("answer", [httpx.ConnectError("refused"), stream_of(last="bye")], ids=["nobody", "bye"])
+async def test_a_host_that_is_gone_ends_it(answer: httpx.Response | httpx.TransportError) -> None:
+    with pytest.raises(Unavailable, match=URL):
+        await followed(answer)
+
+
+async def test_following_what_is_not_there_is_an_error(client: Client) -> None:
+    with pytest.raises(NotFound):
+        await anext(aiter(client.follow("nothing")))
