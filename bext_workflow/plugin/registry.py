@@ -208,14 +208,18 @@ def load_given(
     return _overlaid(read_plugin(plugin, origin, spec, host), spec)
 
 
-def serving(plugins: Iterable[Plugin]) -> Registry:
-    """A registry of loaded plugins, without schedules. Raises `PluginError` for a workflow that two of them serve."""
-    registry = Registry(plugins=(), served={})
+def serving(plugins: Iterable[Plugin], *, scheduled: bool = False) -> Registry:
+    """A registry of loaded plugins; with `scheduled`, of their own schedules too.
+
+    Raises `PluginError` for a workflow that two of them serve, and for a schedule of one that none serves.
+    """
+    registry, schedules = Registry(plugins=(), served={}), dict[str, Scheduled]()
     for plugin in plugins:
-        _refuse_taken(plugin, registry.served, {})
+        _refuse_taken(plugin, registry.served, schedules)
         served = {(own.id, own.version): Served(own, plugin) for own in plugin.definitions}
+        schedules |= {own.id: Scheduled(own, plugin.name) for own in plugin.schedules}
         registry = Registry(plugins=(*registry.plugins, plugin), served={**registry.served, **served})
-    return registry
+    return _scheduled(registry, schedules, {}, degraded=False) if scheduled else registry
 
 
 def read_plugin(given: object, origin: Origin, spec: PluginSpec, host: HostInfo) -> Plugin:

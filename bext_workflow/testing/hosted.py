@@ -21,9 +21,11 @@ from bext_workflow.plugin.registry import load_given, serving
 from bext_workflow.service.approvals import ApprovalService
 from bext_workflow.service.catalog import Catalog
 from bext_workflow.service.protocols import (
+    MAX_LIMIT,
     CancelRequest,
     DecideRequest,
     ResolveRequest,
+    RunQuery,
     SignalRequest,
     StartRequest,
 )
@@ -45,7 +47,6 @@ class Harness:
     def __init__(self, on: Stage, scripts: Scripts) -> None:
         self._stage = on
         self._scripts = scripts
-        self._run_ids: list[str] = []
 
     @property
     def clock(self) -> FakeClock:
@@ -100,9 +101,7 @@ class Harness:
         request = StartRequest(
             workflow=workflow, version=version, context=dict(context or {}), tags=dict(tags or {}), key=key
         )
-        run_id = (await self.service.start(request)).run.run_id
-        self._run_ids.append(run_id)
-        return run_id
+        return (await self.service.start(request)).run.run_id
 
     async def run(self, workflow: str, context: Mapping[str, Json] | None = None) -> History:
         """`start` and `settle`."""
@@ -147,8 +146,9 @@ class Harness:
         return history_of(plan, loaded.events, run, incidents.items)
 
     async def histories(self) -> list[History]:
-        """Every run that was started here."""
-        return [await self.history(run_id) for run_id in self._run_ids]
+        """Every run, in the order in which they were started: by the test, by a schedule, or by another run."""
+        runs = (await self.service.list(RunQuery(limit=MAX_LIMIT))).items
+        return [await self.history(run.run_id) for run in reversed(runs)]
 
     # What is done to a run from outside
 
@@ -223,16 +223,19 @@ class Harness:
 
 
 @asynccontextmanager
-async def harness(*plugins: object, config: JsonObject | None = None) -> AsyncIterator[Harness]:
+async def harness(
+    *plugins: object, config: JsonObject | None = None, scheduled: bool = False
+) -> AsyncIterator[Harness]:
     """A host that serves these plugins (objects, classes or modules with hooks) over a store in memory.
 
-    `config` is handed to each plugin's `configure` hook; its `data_dir` is a folder that is gone afterwards. Raises
-    `PluginError` for what the host would refuse.
+    With `scheduled` the schedules of the plugins start runs while time passes. `config` is handed to each plugin's
+    `configure` hook; its `data_dir` is a folder that is gone afterwards. Raises `PluginError` for what the host would
+    refuse.
     """
     with TemporaryDirectory(prefix="bext-harness-") as folder:
         clock = FakeClock()
         info = HostInfo(data_dir=Path(folder), store="sqlite::memory:")
         scripts = Scripts(clock)
         loaded = [scripts.laid_over(load_given(plugin, info, config=config)) for plugin in plugins]
-        async with stage(serving(loaded), StageStore(clock=clock)) as on:
+        async with stage(serving(loaded, scheduled=scheduled), StageStore(clock=clock)) as on:
             yield Harness(on, scripts)

@@ -24,8 +24,10 @@ def harness() -> Iterator[OpenHarness]:
     told: list[str] = []
 
     @asynccontextmanager
-    async def telling(*plugins: object, config: JsonObject | None = None) -> AsyncIterator[Harness]:
-        async with opened(*plugins, config=config) as given:
+    async def telling(
+        *plugins: object, config: JsonObject | None = None, scheduled: bool = False
+    ) -> AsyncIterator[Harness]:
+        async with opened(*plugins, config=config, scheduled=scheduled) as given:
             try:
                 yield given
             finally:

@@ -11,11 +11,13 @@ from typing import TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from bext_workflow.errors import StoreUnavailable
 from bext_workflow.host.clock import SystemChance
 from bext_workflow.host.host import Host, HostSettings
 from bext_workflow.plugin.registry import Registry
+from bext_workflow.ports.hosting import Profile
 from bext_workflow.ports.store import Judge, LeaseLost, Loaded, Member, Posted, Result
 from bext_workflow.service.engine import stands_still
 from bext_workflow.stores import SqliteStore
@@ -29,6 +31,9 @@ DEADLINE_S = 30
 
 GONE = "the host of this process is gone, as after a crash"
 
+SCHEDULES_MS = 60_000
+"""How often schedules are looked at: cron lines count minutes."""
+
 PATIENT = HostSettings(poll_ms=86_400_000, drain_timeout_ms=0)
 """A poll is the net under what is due by itself: a long wait on a fake clock need not see thousands of them."""
 
@@ -36,14 +41,20 @@ PATIENT = HostSettings(poll_ms=86_400_000, drain_timeout_ms=0)
 class StageStore(SqliteStore):
     """A SQLite store that keeps the time of a `FakeClock` from jumping while it works.
 
-    While `dead`, nothing that a host does reaches it, as if the process had been killed.
+    While `dead`, nothing that a host does reaches it, as if the process had been killed. It wants to be asked as seldom
+    as `poll_ms` says.
     """
 
-    def __init__(self, path: Path | None = None, *, clock: FakeClock) -> None:
+    def __init__(self, path: Path | None = None, *, clock: FakeClock, poll_ms: int = SCHEDULES_MS) -> None:
         super().__init__(path)
         self.clock = clock
+        self._profile = replace(super().profile, poll_ms=poll_ms)
         self.dead = False
         self._moved = asyncio.Event()
+
+    @property
+    def profile(self) -> Profile:
+        return self._profile
 
     async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
         """Waits until the condition holds; looks after every write."""

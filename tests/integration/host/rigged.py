@@ -18,12 +18,15 @@ from tests.unit.host.support import within
 
 T = TypeVar("T")
 
+POLL_MS = 100
+"""As a SQLite store says."""
+
 TROUBLE = "the store is unavailable: somebody pulled the plug"
 
 
 class RiggedStore(StageStore):
     def __init__(self, path: Path | None, clock: FakeClock | None = None) -> None:
-        super().__init__(path, clock=clock or FakeClock())
+        super().__init__(path, clock=clock or FakeClock(), poll_ms=POLL_MS)
         self.down = False
         self.batches: list[list[Member]] = []
         self.loads: list[int] = []

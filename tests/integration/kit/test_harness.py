@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from bext_workflow import StepOutcome, WorkflowRun, WorkflowStatus, hookimpl
+from bext_workflow import ScheduleDefinition, StepOutcome, WorkflowRun, WorkflowStatus, hookimpl
 from bext_workflow.errors import Conflict, PluginError
 from bext_workflow.model.status import Action, IncidentKind
 from bext_workflow.testing import Harness, hang, harness
@@ -106,6 +106,23 @@ async def test_time_passes_up_to_where_a_test_says() -> None:
         assert (await at.settle(run_id)).status is WAITING
         await at.advance(milliseconds=1)
         assert (await at.settle(run_id)).status is COMPENSATED
+
+
+async def test_a_schedule_starts_runs_where_a_test_wants_it() -> None:
+    class Nightly(Shop):
+        @hookimpl
+        def schedules(self) -> list[ScheduleDefinition]:
+            return [ScheduleDefinition(id="nightly", workflow="order", cron="30 2 * * *", context={"sku": "mug"})]
+
+    async with harness(Nightly, scheduled=True) as at:
+        await at.advance(days=2)
+        runs = await at.histories()
+    async with harness(Nightly) as at:
+        await at.advance(days=2)
+        assert await at.histories() == []
+
+    assert [(run.status, run.context["sku"]) for run in runs] == [(WAITING, "mug")] * len(runs)
+    assert runs[0].run.created_at == "2027-01-16T02:30:00.000Z"
 
 
 async def test_a_no_undoes() -> None:
