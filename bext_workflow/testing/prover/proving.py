@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -35,6 +36,7 @@ def prove(
     `rehearse` makes a new `Rehearsal` for each run; None: the plugin's own hook. It may make the plugin, too. Raises
     `UsageError` for what cannot be played, `PluginError` for what the host would refuse.
     """
+    _refuse_running_loop()
     with TemporaryDirectory(prefix="bext-prove-") as folder:
         info = HostInfo(data_dir=Path(folder), store="sqlite::memory:")
         made = None if rehearse is None else rehearse(workflow or "").plugin
@@ -68,6 +70,14 @@ def rehearsing(name: str, hook: Callable[[str], object] | None) -> Callable[[str
         return given
 
     return rehearse
+
+
+def _refuse_running_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise UsageError("prove has an event loop of its own", mend="call it from a plain function, not from a coroutine")
 
 
 def _only(workflows: list[str]) -> str:

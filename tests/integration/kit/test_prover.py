@@ -250,6 +250,11 @@ def test_a_plugin_without_a_rehearsal() -> None:
         prove(Trip(EffectLedger()))
 
 
+async def test_a_proof_within_a_coroutine() -> None:
+    with pytest.raises(UsageError, match="from a plain function"):
+        prove(rehearse=rehearsing(Trip))
+
+
 def test_a_ledger_that_is_not_new() -> None:
     ledger = EffectLedger()
     with pytest.raises(UsageError, match="has been used before"):
