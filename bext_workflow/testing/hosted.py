@@ -213,13 +213,14 @@ class Harness:
 
     async def _finished(self, run_id: str) -> RunView:
         while True:
+            since = self._stage.store.writes
             run = await self._still(run_id)
             if run.status is not WorkflowStatus.WAITING:
                 return run
             for wait in run.waits or []:
                 if wait.due_at is None:
                     raise AssertionError(f"{wait.step!r} waits for {wait.signal!r}, and for no end: send it")
-            await self._stage.store.moved()
+            await self._stage.store.written_since(since)
 
 
 @asynccontextmanager

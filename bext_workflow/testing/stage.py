@@ -50,6 +50,8 @@ class StageStore(SqliteStore):
         self.clock = clock
         self._profile = replace(super().profile, poll_ms=poll_ms)
         self.dead = False
+        self.writes = 0
+        """How often something was written."""
         self._moved = asyncio.Event()
 
     @property
@@ -64,10 +66,11 @@ class StageStore(SqliteStore):
                 return
             await self._moved.wait()
 
-    async def moved(self) -> None:
-        """Waits for the next thing that is written or read by a driver."""
-        self._moved.clear()
-        await self._moved.wait()
+    async def written_since(self, since: int) -> None:
+        """Waits until there have been more than `since` writes."""
+        while self.writes == since:
+            self._moved.clear()
+            await self._moved.wait()
 
     async def stands_still(self, rid: int) -> bool:
         """Whether nothing is under way: all that was asked of the run is done, and what follows from it."""
@@ -83,6 +86,7 @@ class StageStore(SqliteStore):
         if self.dead:
             return [LeaseLost() for _ in batch]
         results = await super().write(batch)
+        self.writes += 1
         self._moved.set()
         return results
 

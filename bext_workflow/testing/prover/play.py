@@ -130,6 +130,7 @@ class _Play:
 
     async def _conduct(self, on: Stage) -> None:
         while True:
+            since = self._store.writes
             await self._store.until(self._stops)
             if self._store.crashed:
                 self._tell("crash    the host dies")
@@ -144,7 +145,7 @@ class _Play:
             if run.status.terminal or run.status is WorkflowStatus.SUSPENDED:
                 return
             if not await self._answer_wait():
-                await self._store.moved()
+                await self._store.written_since(since)
 
     async def _stops(self) -> bool:
         """Whether it is the conductor's turn."""

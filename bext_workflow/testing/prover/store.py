@@ -53,6 +53,7 @@ class ProofStore(StageStore):
     def crash(self) -> None:
         """The host is dead from here on; whoever conducts the play brings another."""
         self.dead = self.crashed = True
+        self.writes += 1  # or what was to be
         self._moved.set()
 
     def die_at(self, checkpoint: Checkpoint, *, durable: bool) -> None:
