@@ -142,7 +142,7 @@ async def test_a_name_is_free_again_once_its_token_is_revoked(tokens: TokenServi
 
     await tokens.revoke_token("ci", "rotated")
     second = await made(tokens)
-    await tokens.revoke_token(second.made.id[:13], "rotated")
+    await tokens.revoke_token(second.made.id[:23], "rotated")
 
     assert [(token.id, token.state) for token in await tokens.tokens()] == [
         (second.made.id, "revoked"),
