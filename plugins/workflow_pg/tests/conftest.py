@@ -49,6 +49,16 @@ def server() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def local_server(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The URL of a database of this machine, before which a proxy may stand, with a test as its administrator."""
+    if VARIABLE in os.environ:
+        with own_server() as server:
+            yield server.url
+    else:
+        yield request.getfixturevalue("server")
+
+
 def _versions() -> Sequence[object]:
     """The server of `server` in every tier, the other versions that the system has in tier `ci`."""
     others = {} if VARIABLE in os.environ else programs.of_system()

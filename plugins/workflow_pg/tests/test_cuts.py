@@ -32,9 +32,11 @@ AT_ONCE = (Loss.BEFORE, Loss.AFTER)
         ("signalled", {"create", "advance", "lock_run", "post", "claim", "COMMIT"}),
     ],
 )
-async def test_a_connection_is_cut_before_and_after_every_statement(server: str, scene: str, named: set[str]) -> None:
+async def test_a_connection_is_cut_before_and_after_every_statement(
+    local_server: str, scene: str, named: set[str]
+) -> None:
     """P6: nothing is lost or repeated, whether the database has had the statement or not."""
-    async with wired(server) as here:
+    async with wired(local_server) as here:
         await here.drive(scene)  # connections are made, and statements prepared
         calm = await here.drive(scene)
         exchanges = Counter(here.proxy.exchanges)
@@ -57,11 +59,11 @@ async def test_a_connection_is_cut_before_and_after_every_statement(server: str,
 
 
 async def test_a_start_that_arrives_when_nobody_waits_for_it_is_driven(
-    server: str, monkeypatch: pytest.MonkeyPatch
+    local_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P6: the host gave it up, looked, and found nothing; then it was there. It is the host's, and only the host's."""
     monkeypatch.setattr(connections, "COMMAND_S", 1.0)
-    async with wired(server) as here:
+    async with wired(local_server) as here:
         await here.drive("started here")
         here.proxy.count(Cut("create", 1, Loss.LATE))
         request = StartRequest(workflow="errand", key="late")

@@ -52,9 +52,9 @@ async def all_done(here: Wired, begun: Iterable[str]) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_database_that_is_silent_is_found_out(server: str) -> None:
+async def test_a_database_that_is_silent_is_found_out(local_server: str) -> None:
     """P38: half-open connections; what was held up reaches the database later, when nobody waits for it any more."""
-    async with wired(server) as here, asyncio.TaskGroup() as tasks:
+    async with wired(local_server) as here, asyncio.TaskGroup() as tasks:
         for number in range(3):
             starting = tasks.create_task(start_many(here.hosted, 40, f"round-{number}"))
             await asyncio.sleep(PAUSE_S)
@@ -65,17 +65,17 @@ async def test_a_database_that_is_silent_is_found_out(server: str) -> None:
             await all_done(here, await starting)
 
 
-async def test_a_slow_way_is_no_trouble(server: str) -> None:
+async def test_a_slow_way_is_no_trouble(local_server: str) -> None:
     """P38: 30 ms for each exchange; nobody is red, and everything ends."""
-    async with wired(server) as here:
+    async with wired(local_server) as here:
         here.proxy.delay_s = 0.03
         await all_done(here, await start_many(here.hosted, 40))
         assert here.hosted.host.readiness().ready
 
 
-async def test_all_connections_are_cut_again_and_again(server: str) -> None:
+async def test_all_connections_are_cut_again_and_again(local_server: str) -> None:
     """P6, P38: failover, as a client sees it."""
-    async with wired(server) as here, asyncio.TaskGroup() as tasks:
+    async with wired(local_server) as here, asyncio.TaskGroup() as tasks:
         starting = tasks.create_task(start_many(here.hosted, 200))
         for _ in range(20):
             await asyncio.sleep(PAUSE_S)
@@ -85,11 +85,11 @@ async def test_all_connections_are_cut_again_and_again(server: str) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_lock_that_lasts_ends_at_the_statement_time_out(server: str) -> None:
+async def test_a_lock_that_lasts_ends_at_the_statement_time_out(local_server: str) -> None:
     """P38: the host says so, tries again, and goes on when it is gone."""
-    async with wired(server) as here, asyncio.TaskGroup() as tasks:
+    async with wired(local_server) as here, asyncio.TaskGroup() as tasks:
         await all_done(here, await start_many(here.hosted, 1, "first"))
-        locking = await asyncpg.connect(at(server, database=here.database))
+        locking = await asyncpg.connect(at(local_server, database=here.database))
         await locking.execute("BEGIN; LOCK TABLE runs IN EXCLUSIVE MODE")
         starting = tasks.create_task(start_many(here.hosted, 20))
         await here.hosted.until_red("took too long")
@@ -99,46 +99,46 @@ async def test_a_lock_that_lasts_ends_at_the_statement_time_out(server: str) -> 
         await all_done(here, await starting)
 
 
-async def test_too_many_connections(server: str) -> None:
+async def test_too_many_connections(local_server: str) -> None:
     """P38: the server takes none of ours for a while; the host says so, and is back by itself."""
-    async with wired(server, user="bounded") as here, asyncio.TaskGroup() as tasks:
-        await run_sql(server, "ALTER ROLE bounded CONNECTION LIMIT 0")
+    async with wired(local_server, user="bounded") as here, asyncio.TaskGroup() as tasks:
+        await run_sql(local_server, "ALTER ROLE bounded CONNECTION LIMIT 0")
         here.proxy.cut_all()
         starting = tasks.create_task(start_many(here.hosted, 20))
         await here.hosted.until_red("takes no more connections")
-        await run_sql(server, "ALTER ROLE bounded CONNECTION LIMIT -1")
+        await run_sql(local_server, "ALTER ROLE bounded CONNECTION LIMIT -1")
         await here.hosted.until_green()
         await all_done(here, await starting)
 
 
-async def test_a_pool_of_one_connection(server: str) -> None:
+async def test_a_pool_of_one_connection(local_server: str) -> None:
     """P38: nothing in the host holds one while it waits for another."""
     errand = Errand()
-    with pooler(urlsplit(server).port or 5432, size=1) as port:
+    with pooler(urlsplit(local_server).port or 5432, size=1) as port:
         async with (
-            fresh_database(server) as name,
-            hosting(at(server, port=port, database=name), errand.served) as hosted,
+            fresh_database(local_server) as name,
+            hosting(at(local_server, port=port, database=name), errand.served) as hosted,
         ):
             for run_id in await start_many(hosted, 100):
                 assert (await hosted.ended(run_id)).status is WorkflowStatus.COMPLETED
     assert errand.repeated() == {}
 
 
-async def test_the_listening_connection_is_lost(server: str) -> None:
+async def test_the_listening_connection_is_lost(local_server: str) -> None:
     """P37: what is written until it is there again is found at once, long before the next poll."""
-    async with wired(server, poll_ms=LONGEST_POLL_MS) as here:
+    async with wired(local_server, poll_ms=LONGEST_POLL_MS) as here:
         await here.drive("started elsewhere")
         here.proxy.refuses = True
-        await run_sql(server, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
+        await run_sql(local_server, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
         run_id = await here.desk.start("errand", key="untold")
         here.proxy.refuses = False
         assert (await here.desk.ended(run_id)).status is WorkflowStatus.COMPLETED
 
 
-async def test_a_result_that_the_database_refuses_fails_alone(server: str) -> None:
+async def test_a_result_that_the_database_refuses_fails_alone(local_server: str) -> None:
     """P7: the attempt has an unknown end, so its run is rolled back; the others of the batch go on."""
     errand = Errand()
-    async with fresh_schema(server) as url, hosting(url, errand.served) as hosted:
+    async with fresh_schema(local_server) as url, hosting(url, errand.served) as hosted:
         await run_sql(url, 'ALTER TABLE journal ADD CONSTRAINT decent CHECK (data NOT LIKE \'%"ship":"rude"%\')')
         async with asyncio.TaskGroup() as tasks:
             fine = tasks.create_task(start_many(hosted, 50))

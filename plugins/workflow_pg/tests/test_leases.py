@@ -44,13 +44,13 @@ class Turnstile:
         return StepOutcome.Continue({step_name: run.attempt})
 
 
-async def test_host_that_cannot_renew_begins_nothing_when_its_lease_has_run_out(server: str) -> None:
+async def test_host_that_cannot_renew_begins_nothing_when_its_lease_has_run_out(local_server: str) -> None:
     """P34: a step gets its thread while the host hears nothing; it begins when the host is back, as another one."""
     lease_s = 1.0
     settings = replace(SETTINGS, lease_ms=int(lease_s * 1000), threads=1)
-    async with fresh_database(server) as database, proxied(urlsplit(server).port or 5432) as proxy:
+    async with fresh_database(local_server) as database, proxied(urlsplit(local_server).port or 5432) as proxy:
         step = Turnstile(proxy)
-        async with hosting(at(server, port=proxy.port, database=database), of(step.run_step), settings) as hosted:
+        async with hosting(at(local_server, port=proxy.port, database=database), of(step.run_step), settings) as hosted:
             runs = [await hosted.start(key=f"k-{number}") for number in range(2)]
             first, silent_from = hosted.host.host_id, monotonic()
             proxy.flowing.clear()

@@ -26,16 +26,16 @@ pytestmark = pytest.mark.tier("ci")
 
 
 @pytest.fixture(scope="session")
-def pooler_port(server: str) -> Iterator[int]:
-    with pooler(urlsplit(server).port or 5432) as port:
+def pooler_port(local_server: str) -> Iterator[int]:
+    with pooler(urlsplit(local_server).port or 5432) as port:
         yield port
 
 
 @pytest.fixture
-async def pooled(server: str, pooler_port: int) -> AsyncIterator[str]:
+async def pooled(local_server: str, pooler_port: int) -> AsyncIterator[str]:
     """The URL of an empty database through the pooler, which passes no `search_path` on."""
-    async with fresh_database(server) as name:
-        yield at(server, port=pooler_port, database=name)
+    async with fresh_database(local_server) as name:
+        yield at(local_server, port=pooler_port, database=name)
 
 
 class TestPooled(PostgresCase, SharedStoreContract):
