@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,18 +13,21 @@ from msgspec.structs import replace
 
 from bext_workflow import StepOutcome, WorkflowError, WorkflowRun
 from bext_workflow.checks import transaction_findings
+from bext_workflow.core.inbox import write_act
+from bext_workflow.core.input import Signalled
 from bext_workflow.errors import DefinitionError
 from bext_workflow.model.json import JsonObject
 from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.model.transaction import Database
 from bext_workflow.plugin.hookspecs import HostInfo
 from bext_workflow.plugin.registry import Isolation, load_given, serving
+from bext_workflow.ports.store import Act, Loaded
 from bext_workflow.service.protocols import CancelRequest, SignalRequest
 from bext_workflow.stores import SqliteStore
 from bext_workflow_pg.checkout import CheckoutPlugin
 from bext_workflow_pg.store.store import STEPS, PostgresStore
 from plugins.workflow_pg.tests.databases import ask, run_sql
-from plugins.workflow_pg.tests.hosted import hosting
+from plugins.workflow_pg.tests.hosted import hosting, opened
 from plugins.workflow_pg.tests.payments import PAY, Payments, Work, kinds, made, paid, payments
 from plugins.workflow_pg.tests.snapshots import CONTEXT
 from tests.integration.host import support
@@ -239,6 +243,43 @@ async def test_a_signal_is_accepted_while_it_works_and_it_works_once(url: str) -
     assert (run.status, len(pays.calls)) == (COMPLETED, 1)
     assert journal.index("signal_received") < journal.index("step_completed")
     assert await ask(url, IN_ONE)
+
+
+async def test_an_act_that_is_posted_just_then_is_taken_first(url: str) -> None:
+    """The append waits for the act's row lock, and does not hold after it: it must not keep the lock that it then has.
+
+    Taking the act is a commit of its own, which would wait for this transaction, and this one for that.
+    """
+    gated = Gated()
+    pays = Payments(gated)
+    posting, waited_for = threading.Event(), threading.Event()
+
+    def judge(_: Loaded) -> Act:
+        posting.set()
+        assert waited_for.wait(30)
+        kind, data = write_act(Signalled(act=0, by="ann", at=1, name="hint", payload=1))
+        return Act(kind=kind, by="ann", data=data)
+
+    async def post(run_id: str) -> None:
+        async with opened(url) as store:
+            await store.post(run_id, judge, at=1)
+
+    async with hosting(url, pays.served()) as here:
+        run_id = await here.start(key="one")
+        await gated.paid.wait()
+        posted = asyncio.create_task(asyncio.to_thread(asyncio.run, post(run_id)))
+        await asyncio.to_thread(posting.wait, 30)
+        gated.open.set()
+        async with within():
+            while not await ask(url, "SELECT count(*) FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        waited_for.set()
+        await posted
+        run = await here.ended(run_id)
+        journal = await kinds(here, run_id)
+
+    assert (run.status, len(pays.calls)) == (COMPLETED, 1)
+    assert journal.index("signal_received") < journal.index("step_completed")
 
 
 async def test_a_cancel_while_it_works_undoes_it(url: str) -> None:

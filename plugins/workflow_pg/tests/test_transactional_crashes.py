@@ -13,11 +13,12 @@ from bext_workflow import WorkflowRun
 from bext_workflow.model.json import JsonObject
 from bext_workflow.model.status import WorkflowStatus
 from bext_workflow.model.transaction import Database
+from bext_workflow.ports.telemetry import RUN_CLAIMED
 from plugins.workflow_pg.tests import purse
 from plugins.workflow_pg.tests.databases import ask, at, fresh_database
 from plugins.workflow_pg.tests.fleet import Fleet, acknowledged
 from plugins.workflow_pg.tests.hosted import hosting
-from plugins.workflow_pg.tests.payments import Payments, made, paid, payments
+from plugins.workflow_pg.tests.payments import Payments, kinds, made, paid, payments
 from plugins.workflow_pg.tests.proxy import Cut, Loss, proxied
 from tests.integration.host import support
 
@@ -50,8 +51,12 @@ async def test_a_connection_is_cut_around_the_checkpoint(server: str, name: str,
         through = at(server, port=proxy.port, database=database)
         async with hosting(through, pays.served(retries=retries, idempotent=False)) as here:
             run = await here.ended(await here.start(key="one"))
+            await here.host.idle()  # what the end of the run does not wait for, such as one more attempt
+            journal = await kinds(here, run.run_id)
 
         assert proxy.has_cut
+        assert journal == ["run_created", "step_completed", "run_completed"]
+        assert here.telemetry.all(RUN_CLAIMED) == [], "the host has known all along how the run stands"
         assert (run.status, len(pays.calls)) == (WorkflowStatus.COMPLETED, calls)
         assert await payments(straight) == 1
         assert await ask(straight, "SELECT (SELECT xact FROM payments) = (SELECT xact FROM journal WHERE seq = 2)")
