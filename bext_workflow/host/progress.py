@@ -121,20 +121,24 @@ class Progress:
         """
         if not isinstance(given, Finished):
             raise TypeError(f"{given!r} is not of an attempt")
-        let_down = attempted.broken and isinstance(given.end, Lost)
-        if let_down and self._let_down >= _MOST_LET_DOWN:
-            given, let_down = replace(given, end=replace(given.end, transient=True)), False
-        if not let_down:
+        lost = given.end if isinstance(given.end, Lost) and attempted.broken else None
+        if lost is None:
             try:
                 await self.conclude(given, attempted)
-            except BrokenOff:
-                let_down = True
-        self._let_down = self._let_down + 1 if let_down else 0
-        if let_down:
-            await attempted.end()
-            await self._shop.transactions.again()
-            if self.state.branch(given.branch).phase is Phase.STARTED:
-                await self.conclude(Withdrawn(branch=given.branch))
+            except BrokenOff as error:
+                lost = Lost(reason=str(error))
+        if lost is None:
+            self._let_down = 0
+            return
+        await attempted.end()
+        self._let_down += 1
+        if self._let_down > _MOST_LET_DOWN:
+            self._let_down = 0
+            await self.conclude(replace(given, end=replace(lost, transient=True)))
+            return
+        await self._shop.transactions.again()
+        if self.state.branch(given.branch).phase is Phase.STARTED:
+            await self.conclude(Withdrawn(branch=given.branch))
 
     async def take_acts(self, *, may_park: bool = True) -> None:
         """Reads the inbox, decides what follows, commits it; again, if more has arrived by then.

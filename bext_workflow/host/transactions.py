@@ -99,10 +99,10 @@ class Attempted:
             return Refused(f"an error left the transaction: {self._failure}")
         try:
             return await self._transaction.commit(append)
-        except StoreUnavailable:
+        except StoreUnavailable as error:
             if await patiently(self._clock, partial(self._transaction.settle, append)):
                 return Committed(append.rid, append.seq + len(append.events))
-            raise BrokenOff from None
+            raise BrokenOff(error.message) from None
 
     async def end(self) -> None:
         """Rolls back what was not committed, also when the attempt, or the whole driver, is being cancelled."""

@@ -364,8 +364,9 @@ async def test_the_intent_of_a_later_attempt_is_taken_back_when_its_session_ends
 
 
 @pytest.mark.tier("ci")
-async def test_a_step_that_ends_its_session_each_time_fails_some_time(url: str) -> None:
-    await run_sql(url, broken_in("IMMEDIATE", times=1000))
+@pytest.mark.parametrize("when", ["IMMEDIATE", "DEFERRED"])
+async def test_a_step_that_ends_its_session_each_time_fails_some_time(url: str, when: str) -> None:
+    await run_sql(url, broken_in(when, times=1000))
     pays = Payments()
     retries = replace(support.step("x").retries, max_attempts=1)
     async with hosting(url, pays.served(retries=retries)) as here:
