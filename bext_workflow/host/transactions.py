@@ -75,8 +75,6 @@ class Attempted:
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Database]:
         """The block that `run.transaction()` gives to the plugin."""
-        if self.concluded.is_set():
-            raise DefinitionError("the attempt is over, and its transaction with it")
         transaction = await self._begun()
         try:
             yield transaction.database
@@ -114,10 +112,19 @@ class Attempted:
 
     async def _begun(self) -> StepTransaction:
         async with self._beginning:
+            self._refuse_late()
             if self._transaction is None:
                 try:
                     self._transaction = await self._store.begin(timeout_ms=self._timeout_ms)
                 except StoreUnavailable:
                     self.broken = True
                     raise
+                if self.concluded.is_set():
+                    await self.end()
+                    self._refuse_late()
             return self._transaction
+
+    def _refuse_late(self) -> None:
+        """A task that the plugin has left behind begins nothing any more."""
+        if self.concluded.is_set():
+            raise DefinitionError("the attempt is over, and its transaction with it")
