@@ -9,7 +9,15 @@ from pathlib import Path
 
 from bext_workflow.app.parts import Parts, assemble, isolate, load, open_store
 from bext_workflow.app.reach import reach
-from bext_workflow.checks import check_live, examine, make_report, plan_versions, store_findings, transaction_findings
+from bext_workflow.checks import (
+    access_findings,
+    check_live,
+    examine,
+    make_report,
+    plan_versions,
+    store_findings,
+    transaction_findings,
+)
 from bext_workflow.config import effective, load_config, shown_store
 from bext_workflow.errors import BextError
 from bext_workflow.faces.cli.scaffold import scaffold
@@ -57,6 +65,7 @@ class App:
                 parts = assemble(config, registry, self._clock)
                 further += transaction_findings(registry, parts.store)
                 further += await _live_findings(parts)
+                further += access_findings(config.address, guarded=await _is_guarded(parts))
             except BextError as error:
                 further += store_findings(config.shown_store, error)
         return make_report(examined, strict=strict, further=further)
@@ -120,6 +129,17 @@ async def _live_findings(parts: Parts) -> list[Finding]:
     """What the live runs say about what would be served."""
     live, kept = await _remembered(parts)
     return list(check_live(live, _served(parts), kept))
+
+
+async def _is_guarded(parts: Parts) -> bool:
+    """Whether there ever was an access token."""
+    if _is_to_be_made(parts.config.store):
+        return False
+    await parts.store.open(migrate=False)
+    try:
+        return bool(await parts.store.tokens())
+    finally:
+        await parts.store.close()
 
 
 def _served(parts: Parts) -> dict[tuple[str, int], WorkflowDefinition]:

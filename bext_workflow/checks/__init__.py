@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from bext_workflow.checks.codes import CODES, Code
-from bext_workflow.checks.examine import Examined, examine, make_report, store_findings, transaction_findings
+from bext_workflow.checks.examine import (
+    Examined,
+    access_findings,
+    examine,
+    make_report,
+    store_findings,
+    transaction_findings,
+)
 from bext_workflow.checks.plan import plan_versions
 from bext_workflow.checks.versions import check_live
 
@@ -11,6 +18,7 @@ __all__ = [
     "CODES",
     "Code",
     "Examined",
+    "access_findings",
     "check_live",
     "examine",
     "make_report",

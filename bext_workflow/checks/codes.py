@@ -41,6 +41,11 @@ CODES = {
         "The store that the config names cannot be opened.",
         "Correct host.store, or what the message names.",
     ),
+    "open-to-others": Code(
+        Severity.ERROR,
+        "The host would listen where other machines reach it, and there is no access token: `serve` refuses that.",
+        "Make a token with `tokens create`, or listen on 127.0.0.1.",
+    ),
     "not-transactional": Code(
         Severity.ERROR,
         "Steps are declared transactional, and cannot act in the transaction of their own checkpoint here.",

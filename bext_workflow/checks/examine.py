@@ -11,7 +11,7 @@ from bext_workflow.checks.children import check_children
 from bext_workflow.checks.codes import finding
 from bext_workflow.checks.graphs import check_graph, check_waits
 from bext_workflow.checks.policies import check_policies, check_undo
-from bext_workflow.config import Config, ConfigProblems, load_config
+from bext_workflow.config import Address, Config, ConfigProblems, load_config
 from bext_workflow.errors import BextError, ConfigError
 from bext_workflow.plugin.hookspecs import HostInfo
 from bext_workflow.plugin.registry import Isolate, LeftOut, Registry, Served, load_plugins
@@ -66,6 +66,12 @@ def transaction_findings(registry: Registry, store: Store) -> Iterator[Finding]:
     """Transactional steps that could not be."""
     for where, reason, mend in transaction_faults(registry, store):
         yield finding("not-transactional", where, reason, mend=mend)
+
+
+def access_findings(address: Address, *, guarded: bool) -> Iterator[Finding]:
+    """`guarded`: whether there ever was an access token."""
+    if not (address.loopback or guarded):
+        yield finding("open-to-others", "host.listen", f"{address.host} is no address of this machine alone")
 
 
 def _sharpened(one: Finding) -> Finding:

@@ -681,6 +681,20 @@ def test_the_description_of_the_api_is_that_which_is_served(shop: Shop) -> None:
         assert json.loads(served.read()) == printed
 
 
+def test_the_check_says_that_another_address_needs_a_token(shop: Shop) -> None:
+    config = shop.folder / "bext.config.toml"
+    config.write_text(f"[host]\nlisten = '0.0.0.0:7420'\n{CONFIG}", encoding="utf-8")
+
+    def found() -> list[str]:
+        return [finding["code"] for finding in shop("check").json["findings"] if finding["severity"] == "error"]
+
+    assert found() == ["open-to-others"]
+    assert shop("runs", "list").code == 0  # now there is a store
+    assert found() == ["open-to-others"]
+    assert shop("tokens", "create", "ops", "--scope", "admin").code == 0
+    assert found() == []
+
+
 def test_another_address_than_this_machines_needs_a_token_and_then_takes_it(shop: Shop) -> None:
     refused = shop("serve", "--listen", "0.0.0.0:0")
     assert refused.code == 3
