@@ -68,15 +68,8 @@ from bext_workflow.model.view import (
 )
 from bext_workflow.plugin.hooks import ARGUMENTS
 from bext_workflow.plugin.hookspecs import WorkflowPlugin
-from bext_workflow.service.protocols import (
-    Acknowledged,
-    BulkAnswer,
-    BulkItem,
-    CancelPlan,
-    CreatedToken,
-    CreatedWebhook,
-    Readiness,
-)
+from bext_workflow.service.administration import BulkAnswer, BulkItem, CreatedToken, CreatedWebhook
+from bext_workflow.service.protocols import Acknowledged, CancelPlan, Readiness
 
 REFERENCE = Path(__file__).with_name("reference.md")
 OPENAPI = Path(__file__).with_name("openapi.json")

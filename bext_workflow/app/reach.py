@@ -17,18 +17,9 @@ from bext_workflow.host.telemetry import HostTelemetry
 from bext_workflow.model.access import Caller, person
 from bext_workflow.model.view import RunView
 from bext_workflow.ports.clock import Clock
+from bext_workflow.service.administration import Audit, Hosts, Tokens, Webhooks
 from bext_workflow.service.engine import Engine, StoreEngine, stands_still
-from bext_workflow.service.protocols import (
-    Approvals,
-    Audit,
-    Hosts,
-    Operations,
-    Runs,
-    Schedules,
-    Tokens,
-    Webhooks,
-    Workflows,
-)
+from bext_workflow.service.protocols import Approvals, Operations, Runs, Schedules, Workflows
 from bext_workflow.service.wiring import Reached, Target
 
 _SLICE_MS = 30_000

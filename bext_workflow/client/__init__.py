@@ -39,16 +39,8 @@ from bext_workflow.model.view import (
     WorkflowView,
 )
 from bext_workflow.model.webhook import DeliveryState, WebhookEvent
-from bext_workflow.service.protocols import (
-    Acknowledged,
-    BulkAct,
-    BulkAnswer,
-    BulkQuery,
-    CancelPlan,
-    CreatedToken,
-    CreatedWebhook,
-    Started,
-)
+from bext_workflow.service.administration import BulkAct, BulkAnswer, BulkQuery, CreatedToken, CreatedWebhook
+from bext_workflow.service.protocols import Acknowledged, CancelPlan, Started
 
 __all__ = [
     "Acknowledged",

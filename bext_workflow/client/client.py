@@ -30,22 +30,26 @@ from bext_workflow.model.view import (
     WorkflowView,
 )
 from bext_workflow.model.webhook import DeliveryState, WebhookEvent
-from bext_workflow.service.protocols import (
+from bext_workflow.service.administration import (
     DEFAULT_EXPIRY_MS,
-    MAX_LIMIT,
-    Acknowledged,
     AuditQuery,
     BulkAct,
     BulkAnswer,
     BulkQuery,
     BulkRequest,
+    CreatedToken,
+    CreatedWebhook,
+    DeliveryQuery,
+    TokenRequest,
+    WebhookRequest,
+)
+from bext_workflow.service.protocols import (
+    MAX_LIMIT,
+    Acknowledged,
     CancelPlan,
     CancelRequest,
     CompleteRequest,
-    CreatedToken,
-    CreatedWebhook,
     DecideRequest,
-    DeliveryQuery,
     ForkRequest,
     ResolveRequest,
     RetryRequest,
@@ -53,9 +57,7 @@ from bext_workflow.service.protocols import (
     SignalRequest,
     Started,
     StartRequest,
-    TokenRequest,
     TriggerRequest,
-    WebhookRequest,
 )
 
 T = TypeVar("T")

@@ -38,20 +38,24 @@ from bext_workflow.model.view import (
     WhyView,
     WorkflowView,
 )
+from bext_workflow.service.administration import (
+    AuditQuery,
+    BulkAnswer,
+    BulkRequest,
+    CreatedToken,
+    CreatedWebhook,
+    DeliveryQuery,
+    TokenRequest,
+    WebhookRequest,
+)
 from bext_workflow.service.protocols import (
     DEFAULT_FIRES,
     DEFAULT_LIMIT,
     Acknowledged,
-    AuditQuery,
-    BulkAnswer,
-    BulkRequest,
     CancelPlan,
     CancelRequest,
     CompleteRequest,
-    CreatedToken,
-    CreatedWebhook,
     DecideRequest,
-    DeliveryQuery,
     ForkRequest,
     ResolveRequest,
     RetryRequest,
@@ -59,9 +63,7 @@ from bext_workflow.service.protocols import (
     SignalRequest,
     Started,
     StartRequest,
-    TokenRequest,
     TriggerRequest,
-    WebhookRequest,
 )
 
 T = TypeVar("T")
@@ -74,7 +76,7 @@ SETTLED = TERMINAL | {WorkflowStatus.SUSPENDED, WorkflowStatus.WAITING}
 
 
 class HttpClient:
-    """The protocols of `service.protocols`, but for the host's own, at the host of `url`; an async context manager.
+    """The protocols of `service`, but for the host's own, at the host of `url`; an async context manager.
 
     Besides the errors of the protocols, every call raises `Unavailable` when no host answers there. `transport`
     replaces the network. Raises `UsageError` for a URL or a token that cannot be one.

@@ -21,8 +21,8 @@ from bext_workflow.ports.audit import AuditEntry
 from bext_workflow.ports.clock import Chance, Clock
 from bext_workflow.ports.store import Store
 from bext_workflow.ports.tokens import TokenRow
+from bext_workflow.service.administration import CreatedToken, TokenRequest
 from bext_workflow.service.caller import Who
-from bext_workflow.service.protocols import CreatedToken, TokenRequest
 from bext_workflow.service.rates import Rates
 
 PREFIX = "bext_"
@@ -37,7 +37,7 @@ _SHORTEST_ID = 8
 
 
 class TokenService:
-    """`service.protocols.Tokens` over a store."""
+    """`service.administration.Tokens` over a store."""
 
     def __init__(self, *, store: Store, clock: Clock, chance: Chance, who: Who) -> None:
         self._store = store
@@ -96,7 +96,7 @@ class TokenService:
 
 
 class TokenAccess:
-    """`service.protocols.Access` over a store, which it asks once in `TRUSTED_MS` at most.
+    """`service.administration.Access` over a store, which it asks once in `TRUSTED_MS` at most.
 
     `requests_per_s`: how many of one token are let in a second; so many at once, too.
     """

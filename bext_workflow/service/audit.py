@@ -7,13 +7,13 @@ from bext_workflow.model.json import loads
 from bext_workflow.model.view import AuditView, Page, instant
 from bext_workflow.ports.audit import AuditFilter, AuditRow
 from bext_workflow.ports.store import Store
+from bext_workflow.service.administration import AuditQuery
 from bext_workflow.service.paging import checked_instant, checked_limit, page_of
-from bext_workflow.service.protocols import AuditQuery
 from bext_workflow.service.service import Service
 
 
 class AuditService:
-    """`service.protocols.Audit` over a store."""
+    """`service.administration.Audit` over a store."""
 
     def __init__(self, *, store: Store, service: Service) -> None:
         self._store = store

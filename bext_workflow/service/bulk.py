@@ -5,23 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bext_workflow.errors import BextError, Unavailable, UsageError
+from bext_workflow.service.administration import BulkAct, BulkAnswer, BulkItem, BulkRequest
 from bext_workflow.service.builds import Certain, cancel_of, pause_of, reopen_of, resume_of
 from bext_workflow.service.caller import Who
-from bext_workflow.service.protocols import (
-    MAX_LIMIT,
-    BulkAct,
-    BulkAnswer,
-    BulkItem,
-    BulkRequest,
-    CancelRequest,
-    RetryRequest,
-    RunQuery,
-)
+from bext_workflow.service.protocols import MAX_LIMIT, CancelRequest, RetryRequest, RunQuery
 from bext_workflow.service.service import Service
 
 
 class BulkService:
-    """`service.protocols.Bulk` over the service. One run after the other: a host has other things to do, too."""
+    """`service.administration.Bulk` over the service. One run after the other: a host has other things to do, too."""
 
     def __init__(self, *, service: Service, who: Who) -> None:
         self._service = service

@@ -9,7 +9,7 @@ from bext_workflow.ports.store import HostRow, Store
 
 
 class HostService:
-    """`service.protocols.Hosts` over a store."""
+    """`service.administration.Hosts` over a store."""
 
     def __init__(self, *, store: Store) -> None:
         self._store = store

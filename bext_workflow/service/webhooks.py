@@ -18,9 +18,9 @@ from bext_workflow.ports.audit import AuditEntry
 from bext_workflow.ports.clock import Chance, Clock
 from bext_workflow.ports.store import Store
 from bext_workflow.ports.webhooks import DeliveryFilter, DeliveryRow, WebhookRow
+from bext_workflow.service.administration import CreatedWebhook, DeliveryQuery, WebhookRequest
 from bext_workflow.service.caller import Who
 from bext_workflow.service.paging import checked_cursor, checked_limit, page_of
-from bext_workflow.service.protocols import CreatedWebhook, DeliveryQuery, WebhookRequest
 
 MAX_WEBHOOKS = 50
 _MAX_URL = 2_000
@@ -28,7 +28,7 @@ _SECRET_BYTES = 32
 
 
 class WebhookService:
-    """`service.protocols.Webhooks` over a store."""
+    """`service.administration.Webhooks` over a store."""
 
     def __init__(self, *, store: Store, clock: Clock, chance: Chance, who: Who) -> None:
         self._store = store

@@ -12,18 +12,9 @@ import msgspec
 
 from bext_workflow.model.json import JsonObject
 from bext_workflow.model.view import RunView
+from bext_workflow.service.administration import Audit, Hosts, Tokens, Webhooks
 from bext_workflow.service.proof import Proof, ProofOptions
-from bext_workflow.service.protocols import (
-    Approvals,
-    Audit,
-    Hosts,
-    Operations,
-    Runs,
-    Schedules,
-    Tokens,
-    Webhooks,
-    Workflows,
-)
+from bext_workflow.service.protocols import Approvals, Operations, Runs, Schedules, Workflows
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):

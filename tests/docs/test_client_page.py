@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from bext_workflow.service.protocols import TokenRequest
+from bext_workflow.service.administration import TokenRequest
 from tests.docs.pages import DOCS, blocks, marked
 from tests.integration.test_http import hosted, until_refused
 

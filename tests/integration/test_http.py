@@ -35,6 +35,7 @@ from bext_workflow.model.access import ANONYMOUS
 from bext_workflow.model.json import Json, JsonObject
 from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
 from bext_workflow.model.view import RunView
+from bext_workflow.service.administration import TokenRequest
 from bext_workflow.service.caller import acting, current
 from bext_workflow.service.protocols import (
     CancelRequest,
@@ -43,7 +44,6 @@ from bext_workflow.service.protocols import (
     RunQuery,
     SignalRequest,
     StartRequest,
-    TokenRequest,
 )
 from bext_workflow.service.service import Service
 from tests.unit.http_support import API, served

@@ -14,7 +14,8 @@ from standardwebhooks import Webhook
 from bext_workflow.model.json import JsonObject
 from bext_workflow.model.view import DeliveryView
 from bext_workflow.model.webhook import DeliveryState, WebhookEvent
-from bext_workflow.service.protocols import DeliveryQuery, StartRequest, WebhookRequest
+from bext_workflow.service.administration import DeliveryQuery, WebhookRequest
+from bext_workflow.service.protocols import StartRequest
 from tests.integration.test_http import JAMMED, WAIT_MS, Hosted, hosted
 
 ALLOWED = '[host.webhooks]\nallow = ["127.0.0.0/8"]\n'

@@ -39,23 +39,29 @@ from bext_workflow.model.view import (
     WhyView,
     WorkflowView,
 )
+from bext_workflow.service.administration import (
+    Audit,
+    AuditQuery,
+    CreatedToken,
+    CreatedWebhook,
+    DeliveryQuery,
+    Hosts,
+    TokenRequest,
+    Tokens,
+    WebhookRequest,
+    Webhooks,
+)
 from bext_workflow.service.proof import Broken, Coverage, Explored, ExploredPath, Proof, ProofOptions
 from bext_workflow.service.protocols import (
     DEFAULT_FIRES,
     DEFAULT_LIMIT,
     Acknowledged,
     Approvals,
-    Audit,
-    AuditQuery,
     CancelPlan,
     CancelRequest,
     CompleteRequest,
-    CreatedToken,
-    CreatedWebhook,
     DecideRequest,
-    DeliveryQuery,
     ForkRequest,
-    Hosts,
     Operations,
     ResolveRequest,
     RetryRequest,
@@ -65,11 +71,7 @@ from bext_workflow.service.protocols import (
     SignalRequest,
     Started,
     StartRequest,
-    TokenRequest,
-    Tokens,
     TriggerRequest,
-    WebhookRequest,
-    Webhooks,
     Workflows,
 )
 from bext_workflow.service.wiring import (

@@ -41,22 +41,26 @@ from bext_workflow.model.view import (
     WorkflowView,
 )
 from bext_workflow.model.webhook import DeliveryState, WebhookEvent
+from bext_workflow.service.administration import (
+    AuditQuery,
+    BulkAnswer,
+    BulkItem,
+    BulkRequest,
+    CreatedToken,
+    CreatedWebhook,
+    DeliveryQuery,
+    TokenRequest,
+    WebhookRequest,
+)
 from bext_workflow.service.feed import Feed
 from bext_workflow.service.protocols import (
     DEFAULT_FIRES,
     DEFAULT_LIMIT,
     Acknowledged,
-    AuditQuery,
-    BulkAnswer,
-    BulkItem,
-    BulkRequest,
     CancelPlan,
     CancelRequest,
     CompleteRequest,
-    CreatedToken,
-    CreatedWebhook,
     DecideRequest,
-    DeliveryQuery,
     ForkRequest,
     Readiness,
     ResolveRequest,
@@ -65,9 +69,7 @@ from bext_workflow.service.protocols import (
     SignalRequest,
     Started,
     StartRequest,
-    TokenRequest,
     TriggerRequest,
-    WebhookRequest,
 )
 
 URL = "http://127.0.0.1:7420"

@@ -20,8 +20,8 @@ from bext_workflow.host.clock import SystemChance
 from bext_workflow.model.access import ANONYMOUS, Caller, Right, check_scope, person
 from bext_workflow.model.json import loads
 from bext_workflow.service.access import TokenAccess, TokenService
+from bext_workflow.service.administration import DEFAULT_EXPIRY_MS, CreatedToken, TokenRequest
 from bext_workflow.service.caller import acting, current
-from bext_workflow.service.protocols import DEFAULT_EXPIRY_MS, CreatedToken, TokenRequest
 from bext_workflow.stores import SqliteStore
 from bext_workflow.testing.clock import FakeClock
 

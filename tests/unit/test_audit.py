@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from bext_workflow.errors import NotFound, UsageError
 from bext_workflow.model.view import AuditView, instant
+from bext_workflow.service.administration import AuditQuery
 from bext_workflow.service.audit import AuditService
 from bext_workflow.service.engine import StoreEngine
-from bext_workflow.service.protocols import AuditQuery, CancelRequest, StartRequest
+from bext_workflow.service.protocols import CancelRequest, StartRequest
 from bext_workflow.testing.clock import FakeClock
 from tests.unit.schedules_support import NOON, Work, opened, registry, schedule, services
 

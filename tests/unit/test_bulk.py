@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from bext_workflow.errors import StoreUnavailable, UsageError
 from bext_workflow.model.access import person
+from bext_workflow.service.administration import BulkAct, BulkQuery, BulkRequest
 from bext_workflow.service.bulk import BulkService
 from bext_workflow.service.engine import StoreEngine
-from bext_workflow.service.protocols import BulkAct, BulkQuery, BulkRequest, StartRequest
+from bext_workflow.service.protocols import StartRequest
 from bext_workflow.service.service import Service
 from bext_workflow.testing.clock import FakeClock
 from tests.unit.schedules_support import NOON, StrungStore, Work, opened, registry, schedule, services

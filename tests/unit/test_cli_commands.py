@@ -18,20 +18,17 @@ from bext_workflow.model.origin import ForkedFrom
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
 from bext_workflow.model.view import RunView, StepView
 from bext_workflow.model.webhook import DeliveryState, WebhookEvent
+from bext_workflow.service.administration import AuditQuery, DeliveryQuery, TokenRequest, WebhookRequest
 from bext_workflow.service.proof import ProofOptions
 from bext_workflow.service.protocols import (
-    AuditQuery,
     CancelRequest,
     CompleteRequest,
     DecideRequest,
-    DeliveryQuery,
     ForkRequest,
     ResolveRequest,
     RunQuery,
     SignalRequest,
     StartRequest,
-    TokenRequest,
-    WebhookRequest,
 )
 from bext_workflow.service.wiring import Change, Finding, Severity, VersionPlan
 from tests.unit.cli_support import (

@@ -25,20 +25,17 @@ from bext_workflow.model.access import ANONYMOUS
 from bext_workflow.model.json import Json
 from bext_workflow.model.status import Action, IncidentKind, WorkflowStatus
 from bext_workflow.model.webhook import DeliveryState, WebhookEvent
+from bext_workflow.service.administration import AuditQuery, DeliveryQuery, TokenRequest, WebhookRequest
 from bext_workflow.service.protocols import (
-    AuditQuery,
     CancelRequest,
     CompleteRequest,
     DecideRequest,
-    DeliveryQuery,
     ForkRequest,
     ResolveRequest,
     RetryRequest,
     RunQuery,
     SignalRequest,
     StartRequest,
-    TokenRequest,
-    WebhookRequest,
 )
 from tests.unit.http_support import (
     AUDIT_VIEW,

@@ -21,21 +21,17 @@ from bext_workflow.client import (
     WorkflowStatus,
 )
 from bext_workflow.model.view import Page, RunView
+from bext_workflow.service.administration import AuditQuery, BulkRequest, DeliveryQuery, TokenRequest, WebhookRequest
 from bext_workflow.service.protocols import (
-    AuditQuery,
-    BulkRequest,
     CancelRequest,
     CompleteRequest,
     DecideRequest,
-    DeliveryQuery,
     ForkRequest,
     ResolveRequest,
     RetryRequest,
     RunQuery,
     SignalRequest,
     StartRequest,
-    TokenRequest,
-    WebhookRequest,
 )
 from tests.unit.http_support import (
     AUDIT_VIEW,

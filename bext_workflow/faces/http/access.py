@@ -13,8 +13,8 @@ from starlette.routing import BaseRoute
 
 from bext_workflow.model.access import Right
 from bext_workflow.model.json import JsonObject
+from bext_workflow.service.administration import Access
 from bext_workflow.service.caller import acting
-from bext_workflow.service.protocols import Access
 
 SCHEME = "token"
 """The name under which the description of the API knows bearer tokens."""

@@ -29,20 +29,8 @@ from bext_workflow.faces.http.schedules import ScheduleRoutes
 from bext_workflow.faces.http.streams import StreamRoutes
 from bext_workflow.faces.http.tokens import TokenRoutes
 from bext_workflow.faces.http.webhooks import WebhookRoutes
-from bext_workflow.service.protocols import (
-    Access,
-    Approvals,
-    Audit,
-    Bulk,
-    Hosts,
-    HostView,
-    Operations,
-    Runs,
-    Schedules,
-    Tokens,
-    Webhooks,
-    Workflows,
-)
+from bext_workflow.service.administration import Access, Audit, Bulk, Hosts, Tokens, Webhooks
+from bext_workflow.service.protocols import Approvals, HostView, Operations, Runs, Schedules, Workflows
 
 PREFIX = "/api/v1"
 MAX_BODY_BYTES = 1024 * 1024

@@ -11,7 +11,7 @@ from bext_workflow.faces.http.reading import read_query
 from bext_workflow.faces.http.shapes import AuditParameters
 from bext_workflow.model.access import Right
 from bext_workflow.model.view import AuditView, Page
-from bext_workflow.service.protocols import Audit, AuditQuery
+from bext_workflow.service.administration import Audit, AuditQuery
 
 
 class AuditRoutes:

@@ -9,7 +9,7 @@ from bext_workflow.faces.http.openapi import documented
 from bext_workflow.faces.http.reading import read_body, read_query
 from bext_workflow.faces.http.shapes import CancelParameters
 from bext_workflow.model.access import Right
-from bext_workflow.service.protocols import Bulk, BulkAnswer, BulkRequest
+from bext_workflow.service.administration import Bulk, BulkAnswer, BulkRequest
 
 
 class BulkRoutes:

@@ -35,24 +35,26 @@ from bext_workflow.model.view import (
     WorkflowView,
 )
 from bext_workflow.model.webhook import DeliveryState, WebhookEvent
-from bext_workflow.service.protocols import (
-    Acknowledged,
+from bext_workflow.service.administration import (
     BulkAct,
     BulkAnswer,
     BulkItem,
     BulkQuery,
     BulkRequest,
+    CreatedToken,
+    CreatedWebhook,
+    TokenRequest,
+    WebhookRequest,
+)
+from bext_workflow.service.protocols import (
+    Acknowledged,
     CancelPlan,
     CancelRequest,
     CompleteRequest,
-    CreatedToken,
-    CreatedWebhook,
     DecideRequest,
     Readiness,
     ResolveRequest,
     RetryRequest,
-    TokenRequest,
-    WebhookRequest,
 )
 
 _AT, _LATER = "2026-11-30T21:52:07.123Z", "2026-12-01T21:52:07.123Z"

@@ -10,7 +10,7 @@ from bext_workflow.faces.http.reading import read_query
 from bext_workflow.faces.http.shapes import NoParameters
 from bext_workflow.model.access import Right
 from bext_workflow.model.view import DriverView, Page, StatsView
-from bext_workflow.service.protocols import Hosts
+from bext_workflow.service.administration import Hosts
 
 
 class HostRoutes:

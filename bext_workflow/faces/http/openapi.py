@@ -33,21 +33,23 @@ from bext_workflow.model.view import (
     WhyView,
     WorkflowView,
 )
-from bext_workflow.service.protocols import (
-    Acknowledged,
+from bext_workflow.service.administration import (
     BulkAnswer,
     BulkRequest,
+    CreatedToken,
+    CreatedWebhook,
+    TokenRequest,
+    WebhookRequest,
+)
+from bext_workflow.service.protocols import (
+    Acknowledged,
     CancelPlan,
     CancelRequest,
     CompleteRequest,
-    CreatedToken,
-    CreatedWebhook,
     DecideRequest,
     Readiness,
     ResolveRequest,
     RetryRequest,
-    TokenRequest,
-    WebhookRequest,
 )
 
 SHAPES: Sequence[Json] = (

@@ -26,8 +26,9 @@ from bext_workflow.faces.http.shapes import NoParameters, StreamParameters
 from bext_workflow.model.access import Right
 from bext_workflow.model.json import INT_MAX
 from bext_workflow.model.view import ChangeView, EventView, instant
+from bext_workflow.service.administration import Access
 from bext_workflow.service.feed import Change
-from bext_workflow.service.protocols import MAX_LIMIT, Access, HostView, Runs
+from bext_workflow.service.protocols import MAX_LIMIT, HostView, Runs
 
 MEDIA_TYPE = "text/event-stream"
 

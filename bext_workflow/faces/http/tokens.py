@@ -10,7 +10,7 @@ from bext_workflow.faces.http.reading import read_body, read_query
 from bext_workflow.faces.http.shapes import HoldBody, NoParameters
 from bext_workflow.model.access import Right
 from bext_workflow.model.view import Page, TokenView
-from bext_workflow.service.protocols import CreatedToken, TokenRequest, Tokens
+from bext_workflow.service.administration import CreatedToken, TokenRequest, Tokens
 
 
 class TokenRoutes:

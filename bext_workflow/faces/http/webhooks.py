@@ -11,7 +11,7 @@ from bext_workflow.faces.http.reading import read_body, read_query
 from bext_workflow.faces.http.shapes import DeliveriesParameters, HoldBody, NoParameters
 from bext_workflow.model.access import Right
 from bext_workflow.model.view import DeliveryView, Page, WebhookView
-from bext_workflow.service.protocols import CreatedWebhook, DeliveryQuery, WebhookRequest, Webhooks
+from bext_workflow.service.administration import CreatedWebhook, DeliveryQuery, WebhookRequest, Webhooks
 
 
 class WebhookRoutes:

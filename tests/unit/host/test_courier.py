@@ -24,7 +24,7 @@ from bext_workflow.model.access import person
 from bext_workflow.model.view import DeliveryView
 from bext_workflow.model.webhook import RETRY_WAITS_MS, DeliveryState, WebhookEvent
 from bext_workflow.ports import telemetry as names
-from bext_workflow.service.protocols import DeliveryQuery, WebhookRequest
+from bext_workflow.service.administration import DeliveryQuery, WebhookRequest
 from bext_workflow.service.webhooks import MAX_WEBHOOKS, WebhookService
 from bext_workflow.stores import SqliteStore
 from bext_workflow.testing.clock import FakeClock

@@ -17,7 +17,8 @@ from bext_workflow.faces.cli.options import Command
 from bext_workflow.faces.cli.paging import show_pages
 from bext_workflow.faces.cli.values import Parsed, parse_instant
 from bext_workflow.model.view import AuditView, Page
-from bext_workflow.service.protocols import MAX_LIMIT, AuditQuery
+from bext_workflow.service.administration import AuditQuery
+from bext_workflow.service.protocols import MAX_LIMIT
 from bext_workflow.service.wiring import Reached
 
 F = TypeVar("F", bound=Callable[..., object])

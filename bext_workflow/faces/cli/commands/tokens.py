@@ -10,7 +10,7 @@ from bext_workflow.faces.cli.cells import Cell
 from bext_workflow.faces.cli.context import Session
 from bext_workflow.faces.cli.options import Command
 from bext_workflow.model.view import TokenState, TokenView
-from bext_workflow.service.protocols import DEFAULT_EXPIRY_MS, TokenRequest
+from bext_workflow.service.administration import DEFAULT_EXPIRY_MS, TokenRequest
 
 _COLUMNS = ("token", "state", "may", "roles", "made", "expires")
 _STYLES = {TokenState.ACTIVE: "green", TokenState.EXPIRED: "yellow", TokenState.REVOKED: "dim"}

@@ -16,7 +16,7 @@ from bext_workflow.faces.cli.paging import show_pages
 from bext_workflow.faces.cli.values import OneOf
 from bext_workflow.model.view import DeliveryView, Page, WebhookView
 from bext_workflow.model.webhook import DeliveryState, WebhookEvent
-from bext_workflow.service.protocols import DeliveryQuery, WebhookRequest
+from bext_workflow.service.administration import DeliveryQuery, WebhookRequest
 from bext_workflow.service.wiring import Reached
 
 _COLUMNS = ("webhook", "url", "events", "workflows", "made")
