@@ -27,6 +27,7 @@ from bext_workflow.config.settings import (
     Limits,
     Map,
     Plugin,
+    Retention,
     Retries,
     Schedule,
     Step,
@@ -77,6 +78,7 @@ OPENAPI = Path(__file__).with_name("openapi.json")
 TABLES: dict[str, type[Table]] = {
     "[host]": Host,
     "[host.limits]": Limits,
+    "[host.retention]": Retention,
     "[host.webhooks]": Webhooks,
     "[[plugins]]": Plugin,
     "[[plugins.workflows]]": Workflow,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, redirect_stdout
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, redirect_stdout
 from pathlib import Path
 
-from bext_workflow.app.parts import Parts, assemble, isolate, load, open_store
+import anyio
+
+from bext_workflow.app.parts import Parts, assemble, isolate, load, open_store, os_user
 from bext_workflow.app.reach import reach
 from bext_workflow.checks import (
     access_findings,
@@ -28,13 +30,16 @@ from bext_workflow.ports.clock import Clock
 from bext_workflow.ports.hosting import Schema
 from bext_workflow.service.copying import copy_store
 from bext_workflow.service.proof import Proof, ProofOptions
+from bext_workflow.service.retention import prune_store
 from bext_workflow.service.wiring import (
     Finding,
     Prover,
     Reached,
     Report,
     ServeOptions,
+    StoreBackup,
     StoreCopy,
+    StorePruned,
     StoreState,
     StoreStatus,
     Target,
@@ -101,6 +106,20 @@ class App:
             rows = await copy_store(parts.store, new)
         return StoreCopy(store=parts.config.shown_store, to=shown_store(to), rows=dict(rows))
 
+    async def prune_store(self, target: Target, *, dry_run: bool) -> StorePruned:
+        parts = load(target.config, degraded=True, clock=self._clock)
+        async with _opened(parts):
+            pruned = await prune_store(parts.store, parts.retention(), self._clock, by=os_user(), dry_run=dry_run)
+        runs = {status.value: count for status, count in pruned.runs.items()}
+        return StorePruned(store=parts.config.shown_store, dry_run=dry_run, runs=runs, start_keys=pruned.start_keys)
+
+    async def back_up_store(self, target: Target, to: Path) -> StoreBackup:
+        parts = load(target.config, degraded=True, clock=self._clock)
+        async with _opened(parts):
+            await parts.store.backup(to)
+        size = (await anyio.Path(to).stat()).st_size
+        return StoreBackup(store=parts.config.shown_store, to=str(to), bytes=size)
+
     def openapi(self) -> JsonObject:
         from bext_workflow.app.openapi import describe_api
 
@@ -135,11 +154,8 @@ async def _is_guarded(parts: Parts) -> bool:
     """Whether there ever was an access token."""
     if _is_to_be_made(parts.config.store):
         return False
-    await parts.store.open(migrate=False)
-    try:
+    async with _opened(parts):
         return bool(await parts.store.tokens())
-    finally:
-        await parts.store.close()
 
 
 def _served(parts: Parts) -> dict[tuple[str, int], WorkflowDefinition]:
@@ -155,8 +171,7 @@ async def _remembered(
     """
     if _is_to_be_made(parts.config.store):
         return [], {}
-    await parts.store.open(migrate=False)
-    try:
+    async with _opened(parts):
         live = await parts.store.live_digests()
         wanted = {(workflow, version, digest) for workflow, version, digest, _ in live}
         wanted |= {(id_, version, one.digest) for (id_, version), one in _served(parts).items()}
@@ -166,6 +181,14 @@ async def _remembered(
             if body is not None:
                 kept[key] = read_definition(body)
         return live, kept
+
+
+@asynccontextmanager
+async def _opened(parts: Parts) -> AsyncIterator[None]:
+    """The store is open while the block runs. Raises `NotMigrated`."""
+    await parts.store.open(migrate=False)
+    try:
+        yield
     finally:
         await parts.store.close()
 

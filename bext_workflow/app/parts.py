@@ -19,6 +19,7 @@ from bext_workflow.host.isolation.loading import load_apart
 from bext_workflow.plugin.hookspecs import HostInfo
 from bext_workflow.plugin.registry import Isolate, Registry, load_plugins
 from bext_workflow.ports.clock import Chance, Clock
+from bext_workflow.ports.retention import RetentionDays
 from bext_workflow.ports.store import Store
 from bext_workflow.ports.telemetry import Telemetry
 from bext_workflow.service.access import TokenAccess, TokenService
@@ -116,6 +117,18 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
             threads=host.limits.threads,
             leaked_threads=host.limits.leaked_threads,
             webhook_networks=host.webhooks.allow,
+            retention=self.retention(),
+        )
+
+    def retention(self) -> RetentionDays:
+        """How long runs and their start keys are kept."""
+        days = self.config.host.retention
+        return RetentionDays(
+            completed=days.completed_days,
+            compensated=days.compensated_days,
+            failed=days.failed_days,
+            cancelled=days.cancelled_days,
+            start_keys=self.config.host.start_keys_days,
         )
 
 

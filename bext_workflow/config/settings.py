@@ -38,6 +38,7 @@ MAX_MS = 10**12
 """About 31 years: any wait or bound in ms stays far inside 64 bits when it is added to a time."""
 
 Milliseconds: TypeAlias = Annotated[int, Field(ge=0, le=MAX_MS)]
+Days: TypeAlias = Annotated[int, Field(ge=0, le=36_500)]
 Count: TypeAlias = Annotated[int, Field(ge=1, le=10**9)]
 Text: TypeAlias = Annotated[str, Field(max_length=10_000), AfterValidator(check_text)]
 Name: TypeAlias = Annotated[str, AfterValidator(check_name)]
@@ -299,6 +300,19 @@ class Limits(Table):
     )
 
 
+class Retention(Table):
+    """How many days a run is kept after its end, by how it ended; 0: for good.
+
+    It stays as long as it has an open incident or a completion call to make, and a sub-workflow as long as the run that
+    it belongs to.
+    """
+
+    completed_days: Days = Field(default=30, description="of runs that are COMPLETED")
+    compensated_days: Days = Field(default=90, description="of runs that are COMPENSATED")
+    failed_days: Days = Field(default=90, description="of runs that are FAILED")
+    cancelled_days: Days = Field(default=90, description="of runs that are CANCELLED")
+
+
 class Webhooks(Table):
     """What webhooks may reach."""
 
@@ -312,9 +326,7 @@ class Host(Table):
     """The host itself."""
 
     later = {
-        "start_keys_days": "start keys are kept",
         "workers": "the host uses one process",
-        "retention": "runs are kept",
     }
 
     store: Annotated[str | JsonObject, BeforeValidator(check_store)] = Field(
@@ -345,7 +357,12 @@ class Host(Table):
         le=600_000,
         description="how long a host that is not heard of keeps its runs, where several share a store",
     )
+    start_keys_days: Days = Field(
+        default=400,
+        description="how many days the start key of a removed run is answered with 410 before it is forgotten",
+    )
     limits: Limits = Field(default=Limits(), description="a table: [host.limits]")
+    retention: Retention = Field(default=Retention(), description="a table: [host.retention]")
     webhooks: Webhooks = Field(default=Webhooks(), description="a table: [host.webhooks]")
 
 

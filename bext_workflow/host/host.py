@@ -31,6 +31,7 @@ from bext_workflow.host.outbox import Outbox
 from bext_workflow.host.plans import RegistryPlans
 from bext_workflow.host.posting import Post
 from bext_workflow.host.progress import Held
+from bext_workflow.host.retention import Retention
 from bext_workflow.host.schedules import Schedules
 from bext_workflow.host.shop import Shop
 from bext_workflow.host.threads import Threads
@@ -42,6 +43,7 @@ from bext_workflow.plugin.registry import Registry
 from bext_workflow.ports import telemetry as names
 from bext_workflow.ports.clock import Chance, Clock
 from bext_workflow.ports.hosting import LEASE_MS
+from bext_workflow.ports.retention import RetentionDays
 from bext_workflow.ports.store import Committed, HostRow, Result, Store
 from bext_workflow.ports.telemetry import Telemetry
 from bext_workflow.service import wait_tokens
@@ -68,6 +70,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     threads: int = 64
     leaked_threads: int = 16
     webhook_networks: tuple[str, ...] = ()
+    retention: RetentionDays = RetentionDays()
 
 
 class Host:
@@ -134,6 +137,13 @@ class Host:
             trouble=trouble,
             draining=self.drained,
             send=self._post,
+        )
+        self._retention = Retention(
+            store=store,
+            days=settings.retention,
+            clock=clock,
+            telemetry=telemetry,
+            draining=self.drained,
         )
         self._dispatcher = Dispatcher(
             self._shop,
@@ -276,6 +286,7 @@ class Host:
                     drivers.start_soon(self._schedules.run, name="schedules")
                 if self._only is None:
                     drivers.start_soon(self._courier.run, name="webhooks")
+                    drivers.start_soon(self._retention.run, name="retention")
                 self._started = True
                 self._telemetry.log(names.HOST_STARTED, host_id=self.host_id, pid=os.getpid())
                 try:

@@ -9,9 +9,13 @@ MAX_NESTED = 16
 
 
 class Parent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The run that started this one, for which of its visits. `depth`: how many runs are above this one."""
+    """The run that started this one, for which of its visits.
+
+    `depth`: how many runs are above this one; `root`: the id of the topmost of them, which is nobody's child.
+    """
 
     run_id: str
+    root: str
     step: str
     visit: int
     depth: int = 1

@@ -32,6 +32,8 @@ KEPT: Mapping[str, tuple[str, ...]] = {
         "fence",
         "wake_at",
         "key",
+        "key_space",
+        "root",
         "tags",
         "failure",
         "incidents",

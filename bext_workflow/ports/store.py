@@ -26,6 +26,7 @@ from bext_workflow.model.schedule import SlotResult
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
 from bext_workflow.ports.audit import ALL, AuditEntry, AuditFilter, AuditRow
 from bext_workflow.ports.hosting import LEASE_MS, Hear, Profile, Schema
+from bext_workflow.ports.retention import Retaining
 from bext_workflow.ports.tokens import AmendTokens, TokenRow
 from bext_workflow.ports.webhooks import DeliveryRow, Outgoing
 
@@ -166,6 +167,7 @@ class Create(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A new run. `owner` drives it at once (fence 1) or it waits to be claimed (None, fence 0).
 
     `key` is unique in its `key_space`; `fingerprint` tells whether a second start with the key asks for the same.
+    `root` is the id of the topmost run above a child: it goes with that one when it is removed.
     `audit` is kept with the run, in one transaction, when a person's act begins it.
     """
 
@@ -181,6 +183,7 @@ class Create(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     key_space: str = ""
     fingerprint: str = ""
     tags: dict[str, str] = {}
+    root: str | None = None
     audit: AuditEntry | None = None
 
 
@@ -321,7 +324,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @runtime_checkable
-class Store(Outgoing, Protocol):
+class Store(Outgoing, Retaining, Protocol):
     """A store, opened once and closed once. All calls raise `StoreUnavailable` when it does not answer."""
 
     @property

@@ -25,6 +25,7 @@ SCHEDULE_STARTED = "schedule_started"
 SCHEDULE_PASSED = "schedule_passed"
 SCHEDULE_FAILED = "schedule_failed"
 DELIVERY_FAILED = "delivery_failed"
+RUNS_REMOVED = "runs_removed"
 
 LOG_LEVELS = {
     HOST_WAITS: "warning",
@@ -48,6 +49,7 @@ LOG_LEVELS = {
     SCHEDULE_PASSED: "warning",
     SCHEDULE_FAILED: "error",
     DELIVERY_FAILED: "error",
+    RUNS_REMOVED: "info",
 }
 """Every log event with its level."""
 
@@ -58,6 +60,8 @@ THREADS_LEAKED = "bext_threads_leaked"
 SCHEDULE_SLOTS = "bext_schedule_slots_total"
 DELIVERIES = "bext_webhook_deliveries_total"
 
+REMOVED = "bext_runs_removed_total"
+
 METRICS = {
     INCIDENTS_OPEN: ("gauge", ("kind",)),
     RUNS_LEFT_IN_PLACE: ("counter", ()),
@@ -65,6 +69,7 @@ METRICS = {
     THREADS_LEAKED: ("gauge", ()),
     SCHEDULE_SLOTS: ("counter", ("schedule", "result")),
     DELIVERIES: ("counter", ("result",)),
+    REMOVED: ("counter", ("status",)),
 }
 """Every metric with its form and labels."""
 

@@ -59,6 +59,7 @@ def create_of(new: NewRun, *, owner: str | None) -> Create:
         key_space=new.key_space,
         fingerprint=new.fingerprint,
         tags=new.created.tags,
+        root=None if new.created.parent is None else new.created.parent.root,
         audit=new.audit,
     )
 
@@ -89,7 +90,13 @@ def child_run(
         by=state.by,
         children=children,
         policy=definition.policy,
-        parent=Parent(run_id=state.run_id, step=action.step, visit=action.visit, depth=depth_of(state) + 1),
+        parent=Parent(
+            run_id=state.run_id,
+            root=state.run_id if state.parent is None else state.parent.root,
+            step=action.step,
+            visit=action.visit,
+            depth=depth_of(state) + 1,
+        ),
     )
     return NewRun(created=created, first_step=definition.first, at=at, fingerprint=action.key, key_space=CHILD_SPACE)
 

@@ -112,6 +112,23 @@ class StoreCopy(msgspec.Struct, frozen=True, kw_only=True):
     rows: dict[str, int]
 
 
+class StorePruned(msgspec.Struct, frozen=True, kw_only=True):
+    """What `db prune` has removed, or, with `dry_run`, would remove: runs by how they ended, and start keys."""
+
+    store: str
+    dry_run: bool
+    runs: dict[str, int]
+    start_keys: int
+
+
+class StoreBackup(msgspec.Struct, frozen=True, kw_only=True):
+    """What `db backup` has written."""
+
+    store: str
+    to: str
+    bytes: int
+
+
 class Reached(Protocol):
     """A service that a command may call. `url` is None when it acts straight on the store."""
 
@@ -160,6 +177,15 @@ class Wiring(Protocol):
 
     async def copy_store(self, target: Target, to: str) -> StoreCopy:
         """Copies all that the store keeps into that of the URL `to`, which is made. Raises `Conflict`: see there."""
+
+    async def prune_store(self, target: Target, *, dry_run: bool) -> StorePruned:
+        """Removes what is older than the config keeps it, or only counts it."""
+
+    async def back_up_store(self, target: Target, to: Path) -> StoreBackup:
+        """Writes a copy of the whole store, while hosts go on. Raises `Conflict` for a file that is there already.
+
+        Raises `UsageError` for a store whose own tools do that; it names them.
+        """
 
     async def migrate_store(self, target: Target) -> StoreStatus:
         """Brings the store's schema up to date. Raises `NotMigrated` if it is newer than this program."""

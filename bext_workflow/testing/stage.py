@@ -17,7 +17,9 @@ from bext_workflow.errors import StoreUnavailable
 from bext_workflow.host.clock import SystemChance
 from bext_workflow.host.host import Host, HostSettings
 from bext_workflow.plugin.registry import Registry
+from bext_workflow.ports.audit import AuditEntry
 from bext_workflow.ports.hosting import Profile
+from bext_workflow.ports.retention import Expired, Pruned
 from bext_workflow.ports.store import Judge, LeaseLost, Loaded, Member, Posted, Result
 from bext_workflow.service.engine import stands_still
 from bext_workflow.stores import SqliteStore
@@ -94,6 +96,11 @@ class StageStore(SqliteStore):
         if self.dead:
             raise StoreUnavailable(GONE)
         return await super().post(run_id, judge, at=at)
+
+    async def prune(self, expired: Expired, *, at: int, limit: int, audit: AuditEntry | None = None) -> Pruned:
+        if self.dead:
+            raise StoreUnavailable(GONE)
+        return await super().prune(expired, at=at, limit=limit, audit=audit)
 
     async def load(self, rid: int, *, after: int = 0) -> Loaded:
         loaded = await super().load(rid, after=after)

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GUARANTEES = ROOT / "docs" / "guarantees.md"
 SUITES = ("tests", "plugins", "bext_workflow/testing")
 
-STAGE = (*range(1, 42), 43, *range(46, 51))
+STAGE = range(1, 51)
 """Those that hosts reach so far, on both stores."""
 
 _ID = re.compile(r"(?<![A-Za-z0-9])[Pp]([0-9]{1,2})(?:[–-]P([0-9]{1,2}))?(?![A-Za-z0-9])")

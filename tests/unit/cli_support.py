@@ -78,7 +78,9 @@ from bext_workflow.service.wiring import (
     Reached,
     Report,
     ServeOptions,
+    StoreBackup,
     StoreCopy,
+    StorePruned,
     StoreState,
     StoreStatus,
     Target,
@@ -527,6 +529,14 @@ class ShelfWiring:
     async def copy_store(self, target: Target, to: str) -> StoreCopy:
         self.targets.append(target)
         return StoreCopy(store=STORE.store, to=to, rows={"runs": 3, "journal": 12})
+
+    async def prune_store(self, target: Target, *, dry_run: bool) -> StorePruned:
+        self.targets.append(target)
+        return StorePruned(store=STORE.store, dry_run=dry_run, runs={"COMPLETED": 2, "FAILED": 0}, start_keys=1)
+
+    async def back_up_store(self, target: Target, to: Path) -> StoreBackup:
+        self.targets.append(target)
+        return StoreBackup(store=STORE.store, to=str(to), bytes=4_096)
 
     async def migrate_store(self, target: Target) -> StoreStatus:
         self.targets.append(target)

@@ -751,6 +751,25 @@ def test_a_copy_tells_what_went_over(capfd: Captured) -> None:
     assert call(Shelf(), "db", "copy") == 2
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_pruning_tells_how_much_went_by_how_it_ended(dry_run: bool, capfd: Captured) -> None:
+    words = ["db", "prune", *(["--dry-run"] if dry_run else [])]
+    assert call(Shelf(), *words, "-o", "json") == 0
+    told = {"store": STORE.store, "dry_run": dry_run, "runs": {"COMPLETED": 2, "FAILED": 0}, "start_keys": 1}
+    assert json.loads(capfd.readouterr().out) == told
+    assert call(Shelf(), *words, "-o", "table") == 0
+    assert "COMPLETED" in capfd.readouterr().out
+
+
+def test_a_backup_tells_where_it_is(tmp_path: Path, capfd: Captured) -> None:
+    assert call(Shelf(), "db", "backup", str(tmp_path / "b.db"), "-o", "json") == 0
+    assert json.loads(capfd.readouterr().out) == {
+        "store": STORE.store,
+        "to": str(tmp_path / "b.db"),
+        "bytes": 4_096,
+    }
+
+
 @pytest.mark.parametrize(("severity", "code"), [(Severity.ERROR, 3), (Severity.WARNING, 0)])
 @pytest.mark.parametrize("form", ["json", "table"])
 def test_check_fails_for_errors_only(severity: Severity, code: int, form: str, capfd: Captured) -> None:

@@ -12,6 +12,7 @@ from bext_workflow.config.settings import (
     Host,
     Limits,
     Plugin,
+    Retention,
     Retries,
     Schedule,
     Settings,
@@ -119,6 +120,7 @@ class TestDefaults:
             "drain_timeout_ms": 30_000,
             "poll_ms": None,
             "lease_ms": 15_000,
+            "start_keys_days": 400,
             "limits": {
                 "context_bytes": 1_048_576,
                 "threads": 64,
@@ -126,6 +128,7 @@ class TestDefaults:
                 "leaked_threads": 16,
                 "processes": 4,
             },
+            "retention": {"completed_days": 30, "compensated_days": 90, "failed_days": 90, "cancelled_days": 90},
             "webhooks": {"allow": ()},
         }
 
@@ -141,7 +144,7 @@ class TestDefaults:
             assert all(getattr(policy, name) == getattr(stated, name) for name in type(stated).model_fields)
 
     @pytest.mark.parametrize(
-        "table", [Settings, Host, Limits, Plugin, Workflow, Schedule, Step, Wait, Retries, UndoRetries]
+        "table", [Settings, Host, Limits, Retention, Plugin, Workflow, Schedule, Step, Wait, Retries, UndoRetries]
     )
     def test_every_key_is_described(self, table: type[Table]) -> None:
         assert all(field.description for field in table.model_fields.values())
@@ -325,8 +328,6 @@ class TestKeys:
         ("text", "path"),
         [
             ("[host]\nworkers = 2\n", "host.workers"),
-            ("[host]\nstart_keys_days = 2\n", "host.start_keys_days"),
-            ("[host.retention]\ncompleted_days = 30\n", "host.retention"),
             *(
                 (f"{ORDER}{key} = 1\nsteps = [{{ name = 'a' }}]\n", f"plugins[0].workflows[0].{key}")
                 for key in (

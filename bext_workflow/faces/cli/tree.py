@@ -139,6 +139,8 @@ _DB = LazyGroup(
         "status": Lazy(f"{_HERE}.db:status", "Show whether the store's schema is the one that this program speaks."),
         "migrate": Lazy(f"{_HERE}.db:migrate", "Bring the store's schema up to date, or make it."),
         "copy": Lazy(f"{_HERE}.db:copy", "Copy everything into another store, such as from SQLite to PostgreSQL."),
+        "prune": Lazy(f"{_HERE}.db:prune", "Remove what is older than the config keeps it."),
+        "backup": Lazy(f"{_HERE}.db:backup", "Write a copy of the whole store into a new file, while hosts go on."),
     },
 )
 

@@ -16,6 +16,7 @@ from bext_workflow.model.status import IncidentKind
 from bext_workflow.ports.audit import ALL, AuditEntry, AuditFilter, AuditRow
 from bext_workflow.ports.copying import KEPT, Page
 from bext_workflow.ports.hosting import Hear, Profile, Schema
+from bext_workflow.ports.retention import Expired, Pruned
 from bext_workflow.ports.store import (
     Amend,
     ApprovalRow,
@@ -34,7 +35,7 @@ from bext_workflow.ports.store import (
 )
 from bext_workflow.ports.tokens import AmendTokens, TokenRow
 from bext_workflow.ports.webhooks import AmendDelivery, AmendWebhooks, DeliveryFilter, DeliveryRow, WebhookRow
-from bext_workflow.stores.sqlite import acts, claims, copying, reading, schedules, schema, tokens, webhooks
+from bext_workflow.stores.sqlite import acts, claims, copying, reading, retention, schedules, schema, tokens, webhooks
 from bext_workflow.stores.sqlite.connection import open_reader, open_writer
 from bext_workflow.stores.sqlite.faults import unavailable
 from bext_workflow.stores.sqlite.seat import FileSeat, MemorySeat, Seat
@@ -251,6 +252,17 @@ class SqliteStore:
 
     async def live_digests(self) -> Sequence[tuple[str, int, str, int]]:
         return await self._read(reading.live_digests)
+
+    # What is old, and a copy of everything
+
+    async def prune(self, expired: Expired, *, at: int, limit: int, audit: AuditEntry | None = None) -> Pruned:
+        return await self._write(partial(retention.prune, expired=expired, at=at, limit=limit, entry=audit))
+
+    async def prunable(self, expired: Expired) -> Pruned:
+        return await self._read(partial(retention.prunable, expired=expired))
+
+    async def backup(self, to: Path) -> None:
+        await self._read(partial(retention.back_up, to=to))
 
     # All of it
 

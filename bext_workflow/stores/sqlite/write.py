@@ -99,6 +99,8 @@ def _run_values(rid: int, create: Create) -> tuple[object, ...]:
         0 if create.owner is None else 1,
         index.wake_at,
         create.key,
+        create.key_space,
+        create.root,
         dumps(create.tags).decode(),
         index.failure,
         create.at,
@@ -131,17 +133,21 @@ def _advance(connection: sqlite3.Connection, appends: Sequence[Append]) -> None:
 def _moves(append: Append) -> bool:
     """Whether an indexed column changes."""
     before, after = append.previous, append.index
-    return before is None or after.release or before.status != after.status or before.wake_at != after.wake_at
+    return before is None or after.release or _indexed(before) != _indexed(after)
+
+
+def _indexed(index: Index) -> tuple[object, ...]:
+    return index.status, index.wake_at, index.ended_at
 
 
 def _new(append: Append) -> tuple[object, ...]:
     index = append.index
     seq = append.seq + len(append.events)
-    return seq, index.step, index.failure, index.started_at, index.ended_at, append.at
+    return seq, index.step, index.failure, index.started_at, append.at
 
 
 def _moved(index: Index) -> tuple[object, ...]:
-    return index.status.value, index.wake_at, index.release
+    return index.status.value, index.wake_at, index.ended_at, index.release
 
 
 def _supposed(append: Append) -> tuple[object, ...]:

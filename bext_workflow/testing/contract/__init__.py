@@ -18,6 +18,7 @@ from bext_workflow.testing.contract.batches import BatchContract
 from bext_workflow.testing.contract.driving import DrivingContract
 from bext_workflow.testing.contract.incidents import IncidentsContract
 from bext_workflow.testing.contract.listing import ListingContract
+from bext_workflow.testing.contract.retention import RetentionContract
 from bext_workflow.testing.contract.schedules import SchedulesContract
 from bext_workflow.testing.contract.sharing import SharingContract
 from bext_workflow.testing.contract.starting import StartingContract
@@ -40,6 +41,7 @@ class StoreContract(
     TokensContract,
     WebhooksContract,
     ListingContract,
+    RetentionContract,
 ):
     """Subclass it under a name that pytest collects, and give it `open_store`; see `base.StoreCase` for what else."""
 

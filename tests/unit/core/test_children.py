@@ -32,7 +32,7 @@ from tests.unit.core.support import (
 COMPLETED, COMPENSATED = WorkflowStatus.COMPLETED, WorkflowStatus.COMPENSATED
 FAILED, CANCELLED = WorkflowStatus.FAILED, WorkflowStatus.CANCELLED
 
-ABOVE = Parent(run_id="r-0", step="order", visit=1)
+ABOVE = Parent(run_id="r-0", root="r-0", step="order", visit=1)
 
 
 def ordered(*, undoes: bool = True, pivot: bool = False) -> Saga:

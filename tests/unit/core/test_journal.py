@@ -135,7 +135,7 @@ def raced() -> Saga:
 
 def of_children() -> Saga:
     """A child that completes and is undone, one that is stopped; the run is a child itself, and is undone twice."""
-    saga = Saga(plan(calls("ship"), step("b")), parent=Parent(run_id="r-0", step="order", visit=1))
+    saga = Saga(plan(calls("ship"), step("b")), parent=Parent(run_id="r-0", root="r-0", step="order", visit=1))
     saga.call_child()
     saga.child_ends(WorkflowStatus.COMPLETED, parcel="p-1")
     saga.run(done())

@@ -21,6 +21,8 @@ CREATE TABLE runs (
     fence INTEGER NOT NULL,
     wake_at INTEGER,
     key TEXT,
+    key_space TEXT NOT NULL DEFAULT '',
+    root TEXT,
     tags TEXT NOT NULL DEFAULT '{}',
     failure TEXT,
     incidents INTEGER NOT NULL DEFAULT 0,
@@ -32,6 +34,9 @@ CREATE TABLE runs (
 
 CREATE UNIQUE INDEX runs_run_id ON runs (run_id);
 CREATE INDEX runs_status ON runs (status, run_id);
+-- What may be removed: a child goes with the topmost run above it, its `root`.
+CREATE INDEX runs_ended ON runs (status, ended_at) WHERE ended_at IS NOT NULL AND root IS NULL;
+CREATE INDEX runs_root ON runs (root) WHERE root IS NOT NULL;
 -- Who drives what, and what is due: ended and parked runs are not in it, so a claim does not see them.
 CREATE INDEX runs_claim ON runs (owner, wake_at) WHERE wake_at IS NOT NULL OR owner IS NOT NULL;
 
@@ -68,6 +73,8 @@ CREATE TABLE start_keys (
     removed_at INTEGER,
     PRIMARY KEY (space, key)
 ) WITHOUT ROWID;
+
+CREATE INDEX start_keys_removed ON start_keys (removed_at) WHERE removed_at IS NOT NULL;
 
 CREATE TABLE incidents (
     id TEXT PRIMARY KEY,

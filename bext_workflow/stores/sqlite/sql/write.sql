@@ -10,9 +10,9 @@ SELECT last FROM numbers WHERE name = 'rid';
 
 -- name: insert_run
 INSERT INTO runs (
-    rid, run_id, workflow, version, digest, status, step, seq, owner, fence, wake_at, key, tags, failure,
-    created_at, started_at, updated_at, ended_at
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    rid, run_id, workflow, version, digest, status, step, seq, owner, fence, wake_at, key, key_space, root, tags,
+    failure, created_at, started_at, updated_at, ended_at
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_start_key
 INSERT INTO start_keys (space, key, run_id, fingerprint) VALUES (?, ?, ?, ?);
@@ -23,16 +23,15 @@ INSERT INTO journal (rid, seq, at, kind, data) VALUES (?, ?, ?, ?, ?);
 -- The two forms of an append. Its rowcount is the check of fence, gap and inbox. The first leaves the indexed columns alone.
 -- name: advance
 UPDATE runs SET
-    seq = new.column5, step = new.column6, failure = new.column7, started_at = new.column8, ended_at = new.column9,
-    updated_at = new.column10
-FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS new
+    seq = new.column5, step = new.column6, failure = new.column7, started_at = new.column8, updated_at = new.column9
+FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)) AS new
 WHERE rid = new.column1 AND fence = new.column2 AND seq = new.column3 AND inbox = new.column4 AND owner IS NOT NULL;
 
 -- name: advance_and_move
 UPDATE runs SET
-    seq = new.column5, step = new.column6, failure = new.column7, started_at = new.column8, ended_at = new.column9,
-    updated_at = new.column10,
-    status = new.column11, wake_at = new.column12, owner = CASE WHEN new.column13 THEN NULL ELSE owner END
+    seq = new.column5, step = new.column6, failure = new.column7, started_at = new.column8, updated_at = new.column9,
+    status = new.column10, wake_at = new.column11, ended_at = new.column12,
+    owner = CASE WHEN new.column13 THEN NULL ELSE owner END
 FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS new
 WHERE rid = new.column1 AND fence = new.column2 AND seq = new.column3 AND inbox = new.column4 AND owner IS NOT NULL;
 

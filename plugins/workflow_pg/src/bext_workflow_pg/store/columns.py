@@ -15,7 +15,7 @@ Columns = list[list[object]]
 
 def of_creates(creates: Sequence[Create]) -> Columns:
     """In the order of `create`."""
-    runs = turned((_run(create) for create in creates), width=17)
+    runs = turned((_run(create) for create in creates), width=18)
     events = turned(
         (
             (create.run_id, seq, create.at, kind, data.decode())
@@ -66,6 +66,7 @@ def _run(create: Create) -> tuple[object, ...]:
         create.at,
         index.started_at,
         index.ended_at,
+        create.root,
     )
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import asyncpg
 import msgspec
 
-from bext_workflow.errors import ConfigError, StoreUnavailable
+from bext_workflow.errors import ConfigError, StoreUnavailable, UsageError
 from bext_workflow.model.status import IncidentKind
 from bext_workflow.ports.audit import ALL, AuditEntry, AuditFilter, AuditRow
 from bext_workflow.ports.copying import Page
 from bext_workflow.ports.hosting import Hear, Profile, Schema
+from bext_workflow.ports.retention import Expired, Pruned
 from bext_workflow.ports.store import (
     Amend,
     ApprovalRow,
@@ -34,7 +37,7 @@ from bext_workflow.ports.store import (
 from bext_workflow.ports.tokens import AmendTokens, TokenRow
 from bext_workflow.ports.transactional import StepTransaction
 from bext_workflow.ports.webhooks import AmendDelivery, AmendWebhooks, DeliveryFilter, DeliveryRow, WebhookRow
-from bext_workflow_pg.store import acts, claims, copying, place, reading, schedules, schema, tokens, webhooks
+from bext_workflow_pg.store import acts, claims, copying, place, reading, retention, schedules, schema, tokens, webhooks
 from bext_workflow_pg.store.claims import Taken
 from bext_workflow_pg.store.connections import Connection, Lending, Terms, connect, in_transaction, lend
 from bext_workflow_pg.store.faults import STORE_FAULTS, unavailable
@@ -307,6 +310,20 @@ class PostgresStore:
 
     async def live_digests(self) -> Sequence[tuple[str, int, str, int]]:
         return await self._read(reading.live_digests)
+
+    # What is old, and a copy of everything
+
+    async def prune(self, expired: Expired, *, at: int, limit: int, audit: AuditEntry | None = None) -> Pruned:
+        return await self._write(partial(retention.prune, expired=expired, at=at, limit=limit, entry=audit))
+
+    async def prunable(self, expired: Expired) -> Pruned:
+        return await self._read(partial(retention.prunable, expired=expired))
+
+    async def backup(self, to: Path) -> None:
+        raise UsageError(
+            f"the store {self._place} is copied by PostgreSQL's own tools",
+            mend=f'run pg_dump --format=custom --file={shlex.quote(str(to))} "$DATABASE_URL", where that is its URL',
+        )
 
     # All of it
 

@@ -16,6 +16,8 @@ CREATE TABLE runs (
     fence bigint NOT NULL,
     wake_at bigint,
     key text,
+    key_space text NOT NULL DEFAULT '',
+    root text COLLATE "C",
     tags text NOT NULL DEFAULT '{}',
     failure text,
     incidents integer NOT NULL DEFAULT 0,
@@ -27,6 +29,9 @@ CREATE TABLE runs (
 
 CREATE UNIQUE INDEX runs_run_id ON runs (run_id);
 CREATE INDEX runs_status ON runs (status, run_id);
+-- What may be removed: a child goes with the topmost run above it, its `root`.
+CREATE INDEX runs_ended ON runs (status, ended_at) WHERE ended_at IS NOT NULL AND root IS NULL;
+CREATE INDEX runs_root ON runs (root) WHERE root IS NOT NULL;
 -- What is due and nobody's, and who drives what: ended and parked runs are in neither, so a claim does not see them.
 CREATE INDEX runs_due ON runs (wake_at) WHERE owner IS NULL AND wake_at IS NOT NULL;
 CREATE INDEX runs_owner ON runs (owner) WHERE owner IS NOT NULL;
@@ -62,6 +67,8 @@ CREATE TABLE start_keys (
     removed_at bigint,
     PRIMARY KEY (space, key)
 );
+
+CREATE INDEX start_keys_removed ON start_keys (removed_at) WHERE removed_at IS NOT NULL;
 
 CREATE TABLE incidents (
     id text COLLATE "C" PRIMARY KEY,

@@ -9,10 +9,10 @@ WITH new AS (
     SELECT * FROM unnest(
         $1::text[], $2::text[], $3::integer[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::text[],
         $9::bigint[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::bigint[], $16::bigint[],
-        $17::bigint[]
+        $17::bigint[], $18::text[]
     ) WITH ORDINALITY AS new (
         run_id, workflow, version, digest, status, step, seq, owner, wake_at, key, space, fingerprint, tags, failure,
-        at, started_at, ended_at, place
+        at, started_at, ended_at, root, place
     )
 ),
 keyed AS (
@@ -25,12 +25,12 @@ keyed AS (
 ),
 begun AS (
     INSERT INTO runs (
-        run_id, workflow, version, digest, status, step, seq, owner, fence, wake_at, key, tags, failure,
-        created_at, started_at, updated_at, ended_at
+        run_id, workflow, version, digest, status, step, seq, owner, fence, wake_at, key, key_space, root, tags,
+        failure, created_at, started_at, updated_at, ended_at
     )
     SELECT
         run_id, workflow, version, digest, status, step, seq, owner, CASE WHEN owner IS NULL THEN 0 ELSE 1 END,
-        wake_at, key, tags, failure, at, started_at, at, ended_at
+        wake_at, key, space, root, tags, failure, at, started_at, at, ended_at
     FROM new WHERE key IS NULL OR run_id IN (SELECT run_id FROM keyed)
     ORDER BY place
     ON CONFLICT (run_id) DO NOTHING
@@ -39,14 +39,14 @@ begun AS (
 journaled AS (
     INSERT INTO journal (rid, seq, at, kind, data)
     SELECT begun.rid, event.seq, event.at, event.kind, event.data
-    FROM unnest($18::text[], $19::bigint[], $20::bigint[], $21::text[], $22::text[])
+    FROM unnest($19::text[], $20::bigint[], $21::bigint[], $22::text[], $23::text[])
         AS event (run_id, seq, at, kind, data)
     JOIN begun ON begun.run_id = event.run_id
 ),
 audited AS (
     INSERT INTO audit (at, by, name, run_id, about, reason, data)
     SELECT entry.at, entry.by, entry.name, entry.run_id, entry.about, entry.reason, entry.data
-    FROM unnest($23::bigint[], $24::text[], $25::text[], $26::text[], $27::text[], $28::text[], $29::text[])
+    FROM unnest($24::bigint[], $25::text[], $26::text[], $27::text[], $28::text[], $29::text[], $30::text[])
         AS entry (at, by, name, run_id, about, reason, data)
     JOIN begun ON begun.run_id = entry.run_id
 )
