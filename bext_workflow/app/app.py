@@ -9,6 +9,7 @@ from pathlib import Path
 
 import anyio
 
+from bext_workflow.app.doctor import diagnose
 from bext_workflow.app.parts import Parts, assemble, isolate, load, open_store, os_user
 from bext_workflow.app.reach import reach
 from bext_workflow.checks import (
@@ -29,6 +30,7 @@ from bext_workflow.model.json import JsonObject
 from bext_workflow.ports.clock import Clock
 from bext_workflow.ports.hosting import Schema
 from bext_workflow.service.copying import copy_store
+from bext_workflow.service.health import Diagnosis
 from bext_workflow.service.proof import Proof, ProofOptions
 from bext_workflow.service.retention import prune_store
 from bext_workflow.service.wiring import (
@@ -119,6 +121,9 @@ class App:
             await parts.store.backup(to)
         size = (await anyio.Path(to).stat()).st_size
         return StoreBackup(store=parts.config.shown_store, to=str(to), bytes=size)
+
+    async def diagnose(self, target: Target) -> Diagnosis:
+        return await diagnose(target.config, self._clock)
 
     def openapi(self) -> JsonObject:
         from bext_workflow.app.openapi import describe_api

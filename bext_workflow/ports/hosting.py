@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
@@ -29,6 +30,20 @@ class Schema(msgspec.Struct, frozen=True):
 
     found: int
     spoken: int
+
+
+class Survey(msgspec.Struct, frozen=True, kw_only=True):
+    """What an open store says of itself, for whoever looks for a fault.
+
+    `engine`: what keeps it, with its version. `now`: its own clock (ms); None: it goes by this machine's. `folder`:
+    where on this machine its files are, if they are; `bytes`: how large it is. `pooled`: sessions are shared out.
+    """
+
+    engine: str
+    now: int | None = None
+    folder: Path | None = None
+    bytes: int = 0
+    pooled: bool = False
 
 
 Hear: TypeAlias = Callable[[str | None], None]

@@ -25,7 +25,7 @@ from bext_workflow.model.json import Json
 from bext_workflow.model.schedule import SlotResult
 from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatus
 from bext_workflow.ports.audit import ALL, AuditEntry, AuditFilter, AuditRow
-from bext_workflow.ports.hosting import LEASE_MS, Hear, Profile, Schema
+from bext_workflow.ports.hosting import LEASE_MS, Hear, Profile, Schema, Survey
 from bext_workflow.ports.retention import Retaining
 from bext_workflow.ports.tokens import AmendTokens, TokenRow
 from bext_workflow.ports.webhooks import DeliveryRow, Outgoing
@@ -342,6 +342,9 @@ class Store(Outgoing, Retaining, Protocol):
 
     async def ping(self) -> None:
         """Returns if a write could be taken now. Cheap."""
+
+    async def survey(self) -> Survey:
+        """What it is, how large, and by which clock it goes."""
 
     # Hosts
 

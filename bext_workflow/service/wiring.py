@@ -13,6 +13,7 @@ import msgspec
 from bext_workflow.model.json import JsonObject
 from bext_workflow.model.view import RunView
 from bext_workflow.service.administration import Audit, Hosts, Tokens, Webhooks
+from bext_workflow.service.health import Diagnosis
 from bext_workflow.service.proof import Proof, ProofOptions
 from bext_workflow.service.protocols import Approvals, Operations, Runs, Schedules, Workflows
 
@@ -186,6 +187,9 @@ class Wiring(Protocol):
 
         Raises `UsageError` for a store whose own tools do that; it names them.
         """
+
+    async def diagnose(self, target: Target) -> Diagnosis:
+        """Looks at everything that a host rests on; what is wrong is in the answer."""
 
     async def migrate_store(self, target: Target) -> StoreStatus:
         """Brings the store's schema up to date. Raises `NotMigrated` if it is newer than this program."""

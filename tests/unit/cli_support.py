@@ -51,6 +51,7 @@ from bext_workflow.service.administration import (
     WebhookRequest,
     Webhooks,
 )
+from bext_workflow.service.health import Checked, Diagnosis, Health
 from bext_workflow.service.proof import Broken, Coverage, Explored, ExploredPath, Proof, ProofOptions
 from bext_workflow.service.protocols import (
     DEFAULT_FIRES,
@@ -204,6 +205,13 @@ class Shelf:
         self.read = anyio.Event()
         self.plans: list[VersionPlan] = []
         self.proof = PROOF
+        self.diagnosis = Diagnosis(
+            checked=[
+                Checked(what="store", health=Health.OK, said="sqlite:bext.db"),
+                Checked(what="disk", health=Health.WARNING, said="2 GiB free", mend="free some space"),
+            ],
+            facts={"store": {"engine": "SQLite 3.40.1"}},
+        )
         self.report = Report(config="bext.config.toml", plugins=["p"], workflows=["checkout@1"], findings=[])
 
     def answer(self, asked: object) -> None:
@@ -529,6 +537,10 @@ class ShelfWiring:
     async def copy_store(self, target: Target, to: str) -> StoreCopy:
         self.targets.append(target)
         return StoreCopy(store=STORE.store, to=to, rows={"runs": 3, "journal": 12})
+
+    async def diagnose(self, target: Target) -> Diagnosis:
+        self.targets.append(target)
+        return self._shelf.diagnosis
 
     async def prune_store(self, target: Target, *, dry_run: bool) -> StorePruned:
         self.targets.append(target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import stat
 from pathlib import Path
 
 import msgspec
@@ -19,6 +20,7 @@ from bext_workflow.model.status import Action, Call, IncidentKind, WorkflowStatu
 from bext_workflow.model.view import RunView, StepView
 from bext_workflow.model.webhook import DeliveryState, WebhookEvent
 from bext_workflow.service.administration import AuditQuery, DeliveryQuery, TokenRequest, WebhookRequest
+from bext_workflow.service.health import Checked, Health
 from bext_workflow.service.proof import ProofOptions
 from bext_workflow.service.protocols import (
     CancelRequest,
@@ -749,6 +751,40 @@ def test_a_copy_tells_what_went_over(capfd: Captured) -> None:
     lines = [line.split() for line in capfd.readouterr().out.splitlines()]
     assert lines[-2:] == [["runs", "3"], ["journal", "12"]]
     assert call(Shelf(), "db", "copy") == 2
+
+
+@pytest.mark.parametrize(
+    ("what", "health", "code"),
+    [
+        ("disk", Health.WARNING, 0),
+        ("disk", Health.ERROR, 6),
+        ("store", Health.ERROR, 6),
+        ("config", Health.ERROR, 3),
+        ("plugins", Health.ERROR, 3),
+        ("schema", Health.ERROR, 3),
+    ],
+)
+def test_the_doctor_says_what_is_not_well_and_what_mends_it(
+    what: str, health: Health, code: int, capfd: Captured
+) -> None:
+    shelf = Shelf()
+    shelf.diagnosis = msgspec.structs.replace(
+        shelf.diagnosis, checked=[Checked(what=what, health=health, said="it is so", mend="do that")]
+    )
+    assert call(shelf, "doctor", "-o", "table") == code
+    out = capfd.readouterr().out
+    assert (health.value in out, "it is so" in out, "do that" in out) == (True, True, True)
+    assert call(shelf, "doctor", "-o", "json") == code
+    (item,) = json.loads(capfd.readouterr().out)["items"]
+    assert item == {"what": what, "health": health.value, "said": "it is so", "mend": "do that"}
+
+
+def test_a_bundle_is_a_new_file_for_its_owner(tmp_path: Path, capfd: Captured) -> None:
+    bundle = tmp_path / "bundle.json"
+    assert call(Shelf(), "doctor", "--bundle", str(bundle)) == 0
+    assert json.loads(bundle.read_text())["facts"] == {"store": {"engine": "SQLite 3.40.1"}}
+    assert stat.S_IMODE(bundle.stat().st_mode) == 0o600
+    assert call(Shelf(), "doctor", "--bundle", str(bundle)) == 5
 
 
 @pytest.mark.parametrize("dry_run", [True, False])

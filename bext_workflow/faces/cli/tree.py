@@ -162,6 +162,7 @@ root = LazyGroup(
         "init": Lazy(f"{_HERE}.init:init", "Write a config, a plugin package and a test, ready to run."),
         "check": Lazy(f"{_HERE}.check:check", "Say what can be known before serving."),
         "plan": Lazy(f"{_HERE}.plan:plan", "Say what the config means for the live runs, before it is served."),
+        "doctor": Lazy(f"{_HERE}.doctor:doctor", "Look at everything that a host rests on."),
         "prove": Lazy(f"{_HERE}.prove:prove", "Prove that a workflow leaves nothing behind, whatever goes wrong."),
         "serve": Lazy(f"{_HERE}.serve:serve", "Run the host until it is told to stop."),
         "runs": _RUNS,

@@ -15,7 +15,7 @@ from typing import TypeVar
 from bext_workflow.model.status import IncidentKind
 from bext_workflow.ports.audit import ALL, AuditEntry, AuditFilter, AuditRow
 from bext_workflow.ports.copying import KEPT, Page
-from bext_workflow.ports.hosting import Hear, Profile, Schema
+from bext_workflow.ports.hosting import Hear, Profile, Schema, Survey
 from bext_workflow.ports.retention import Expired, Pruned
 from bext_workflow.ports.store import (
     Amend,
@@ -90,6 +90,14 @@ class SqliteStore:
 
     async def ping(self) -> None:
         await self._write(beat)
+
+    async def survey(self) -> Survey:
+        pages, page_bytes = await self._read(_size)
+        return Survey(
+            engine=f"SQLite {sqlite3.sqlite_version}",
+            folder=None if self.path is None else self.path.parent,
+            bytes=pages * page_bytes,
+        )
 
     # Hosts
 
@@ -317,3 +325,9 @@ class SqliteStore:
             return await worker.call(job)
         except (sqlite3.Error, OSError) as error:
             raise unavailable(error, self._place) from error
+
+
+def _size(connection: sqlite3.Connection) -> tuple[int, int]:
+    """How many pages, of how many bytes."""
+    pages, page_bytes = (connection.execute(f"PRAGMA {what}").fetchone()[0] for what in ("page_count", "page_size"))
+    return pages, page_bytes

@@ -170,6 +170,15 @@ class ListingContract(StoreCase):
             with pytest.raises(StoreUnavailable):
                 await call
 
+    async def test_survey_says_what_the_store_is(self, store: Store) -> None:
+        survey = await store.survey()
+
+        name, version = survey.engine.split(maxsplit=1)
+        assert name.isalnum()
+        assert version[0].isdigit()
+        assert survey.bytes > 0
+        assert survey.now is None or survey.now > 1_700_000_000_000
+
     async def test_schema_is_known_without_opening_the_store(self, store: Store, other: Store) -> None:
         await other.close()
 

@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from bext_workflow.errors import NotMigrated, StoreUnavailable
+from bext_workflow.ports.hosting import Survey
 from bext_workflow_pg.store import queries
 from bext_workflow_pg.store.connections import Connection, Terms, in_transaction
 
@@ -66,6 +67,12 @@ async def _surroundings(connection: Connection, place: str) -> Surroundings:
         synchronous_commit="on" if row["synchronous_commit"] == "off" else row["synchronous_commit"],
     )
     return Surroundings(row["schema_number"], found, terms)
+
+
+async def survey(connection: Connection, *, pooled: bool) -> Survey:
+    """The size is that of all tables of the schema, with their indexes."""
+    (row,) = await connection.fetch(_SQL["survey"])
+    return Survey(engine=f"PostgreSQL {row['version']}", now=row["now"], bytes=row["bytes"], pooled=pooled)
 
 
 def refuse_other(found: int, place: str) -> None:

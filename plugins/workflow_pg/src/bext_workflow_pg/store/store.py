@@ -16,7 +16,7 @@ from bext_workflow.errors import ConfigError, StoreUnavailable, UsageError
 from bext_workflow.model.status import IncidentKind
 from bext_workflow.ports.audit import ALL, AuditEntry, AuditFilter, AuditRow
 from bext_workflow.ports.copying import Page
-from bext_workflow.ports.hosting import Hear, Profile, Schema
+from bext_workflow.ports.hosting import Hear, Profile, Schema, Survey
 from bext_workflow.ports.retention import Expired, Pruned
 from bext_workflow.ports.store import (
     Amend,
@@ -104,6 +104,9 @@ class PostgresStore:
 
     async def ping(self) -> None:
         await self._write(beat)
+
+    async def survey(self) -> Survey:
+        return await self._read(partial(schema.survey, pooled=self._at_work().terms.pooled))
 
     # Hosts
 

@@ -10,6 +10,15 @@ SELECT
     pg_backend_pid() AS pid,
     to_regclass('schema_version') IS NOT NULL AS migrated;
 
+-- name: survey
+SELECT
+    current_setting('server_version') AS version,
+    (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now,
+    (
+        SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class
+        WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'
+    ) AS bytes;
+
 -- name: version
 SELECT coalesce(max(version), 0) FROM schema_version;
 
